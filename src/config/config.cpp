@@ -3,6 +3,7 @@
 #include "config/checks/merge.h"
 #include "config/flags/flag_parser.h"
 #include "config/flags/megatron_habits.h"
+#include "config/internal/automatic_keys.h"
 #include "config/internal/batch_steps.h"
 #include "config/internal/elastic_batch.h"
 #include "config/internal/flag_file.h"
@@ -184,6 +185,19 @@ void resolve_batch_of(
 }
 
 } // namespace
+
+std::set<std::string> automatic_keys(const ConfigSource& source) {
+  ParsedFlags parsed = parse_flags(with_flag_files(source.flags));
+  follow_megatron(parsed);
+  take_last_batch(parsed);
+  DeepSpeedRead read = read_source(source, parsed.flags);
+  merge(parsed, read);
+  std::set<std::string> keys;
+  for (const auto& [key, place] : read.automatic) {
+    keys.insert(key);
+  }
+  return keys;
+}
 
 Config Config::resolve(const ConfigSource& source) {
   ParsedFlags parsed = parse_flags(with_flag_files(source.flags));

@@ -68,9 +68,9 @@ Cluster cpu_machine(std::int64_t ranks) {
           {.name = cpu.model,
            .memory_bytes = static_cast<double>(cpu.memory_bytes) / share,
            .flops = flops,
-           .flops_32bit = flops,
            .bandwidth = bandwidth,
-           .matmul_share = 0.7},
+           .matmul_share = 0.7,
+           .flops_32bit = flops},
       .host =
           {.memory_bytes = static_cast<double>(cpu.memory_bytes),
            .copy_bandwidth = bandwidth,

@@ -165,19 +165,35 @@ void take_start(
   }
 }
 
-void take_memory(RunLog& log, const dom::object& record, std::int64_t step) {
-  MemoryRecord memory{.step = step, .device = text(record, "device")};
+/// The positive numbers in the record's "bytes".
+std::vector<std::pair<std::string, double>> bytes_of(
+    const dom::object& record) {
+  std::vector<std::pair<std::string, double>> all;
   dom::object bytes;
   if (record["bytes"].get(bytes) == simdjson::SUCCESS) {
     for (const dom::key_value_pair field : bytes) {
       double value = 0;
       if (field.value.get(value) == simdjson::SUCCESS && value > 0 &&
-          std::isfinite(value) && memory.bytes.size() < most_curves) {
-        memory.bytes.emplace_back(cut(field.key, longest_name), value);
+          std::isfinite(value) && all.size() < most_curves) {
+        all.emplace_back(cut(field.key, longest_name), value);
       }
     }
   }
-  log.memory = std::move(memory);
+  return all;
+}
+
+void take_memory(RunLog& log, const dom::object& record, std::int64_t step) {
+  log.memory = MemoryRecord{
+      .step = step,
+      .device = text(record, "device"),
+      .bytes = bytes_of(record)};
+}
+
+void take_estimate(RunLog& log, const dom::object& record) {
+  log.estimate = EstimateRecord{
+      .machine = text(record, "machine"),
+      .iteration_seconds = number(record, "iteration_seconds"),
+      .bytes = bytes_of(record)};
 }
 
 Curve* curve_named(RunLog& log, std::string_view name) {
@@ -288,6 +304,8 @@ void LogRecords::add(std::string_view line) {
     take_values(log_, object, step, time);
   } else if (event == "start") {
     take_start(log_, object, step, time);
+  } else if (event == "estimate") {
+    take_estimate(log_, object);
   } else if (event == "memory") {
     take_memory(log_, object, step);
   } else if (event == "end") {

@@ -167,6 +167,30 @@ void write_start(JsonText& json, const StartRecord& start) {
   });
 }
 
+void write_bytes(
+    JsonText& json,
+    const std::vector<std::pair<std::string, double>>& bytes) {
+  json.field("bytes", [&] {
+    json.list(bytes, [&](const auto& part) {
+      json.raw("[");
+      json.text(part.first);
+      json.raw(",");
+      json.number(part.second);
+      json.raw("]");
+    });
+  });
+}
+
+void write_estimate(JsonText& json, const EstimateRecord& estimate) {
+  json.object([&] {
+    json.field("machine", [&] { json.text(estimate.machine); });
+    json.field("iteration_seconds", [&] {
+      write_optional(json, estimate.iteration_seconds);
+    });
+    write_bytes(json, estimate.bytes);
+  });
+}
+
 void write_events(JsonText& json, const RunLog& log) {
   json.field("starts", [&] {
     json.list(log.starts, [&](const auto& start) { write_start(json, start); });
@@ -181,20 +205,15 @@ void write_events(JsonText& json, const RunLog& log) {
       });
     });
   }
+  if (log.estimate) {
+    json.field("estimate", [&] { write_estimate(json, *log.estimate); });
+  }
   if (log.memory) {
     json.field("memory", [&] {
       json.object([&] {
         json.field("step", [&] { json.integer(log.memory->step); });
         json.field("device", [&] { json.text(log.memory->device); });
-        json.field("bytes", [&] {
-          json.list(log.memory->bytes, [&](const auto& part) {
-            json.raw("[");
-            json.text(part.first);
-            json.raw(",");
-            json.number(part.second);
-            json.raw("]");
-          });
-        });
+        write_bytes(json, log.memory->bytes);
       });
     });
   }

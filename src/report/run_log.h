@@ -34,6 +34,13 @@ struct MemoryRecord {
   std::vector<std::pair<std::string, double>> bytes{};
 };
 
+/// What the planner said before the run.
+struct EstimateRecord {
+  std::string machine{};
+  std::optional<double> iteration_seconds{};
+  std::vector<std::pair<std::string, double>> bytes{};
+};
+
 /// The content of a run's log so far. Where the run went back to an earlier
 /// step, only what it did afterwards counts.
 struct RunLog {
@@ -41,6 +48,7 @@ struct RunLog {
   std::int64_t restarts = 0; ///< including those beyond the limit on `starts`
   std::optional<EndRecord> end{};
   std::optional<MemoryRecord> memory{};
+  std::optional<EstimateRecord> estimate{}; ///< of the last start
   // Values of the last start:
   std::string model{};
   std::optional<std::int64_t> iterations{};

@@ -155,12 +155,20 @@ struct RunMemory {
   std::vector<NamedValue> bytes{}; ///< "parameters", "gradients", …
 };
 
+/// What the planner says of the run before it begins.
+struct RunEstimate {
+  std::int64_t step = 0;
+  std::string machine{}; ///< that it was made for
+  double iteration_seconds = 0;
+  std::vector<NamedValue> bytes{}; ///< of a rank, by component, and "total"
+};
+
 /// The run ended as planned. A killed run has no such event.
 struct RunEnd {
   std::int64_t step = 0;
   std::string reason{};
 };
 
-using RunEvent = std::variant<RunStart, RunMemory, RunEnd>;
+using RunEvent = std::variant<RunStart, RunEstimate, RunMemory, RunEnd>;
 
 } // namespace cairn::monitor

@@ -1,11 +1,18 @@
 #include "cli/program/command.h"
 
+#include <c10/util/Logging.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
 int main(int argc, char** argv) {
   using namespace cairn::cli;
+  // Debian's libsentencepiece has a FLAGS_minloglevel as libtorch has, but a
+  // larger one. Its constructor gets libtorch's and writes over this flag
+  // behind it, with which an allocation that fails would end the process
+  // instead of throwing.
+  FLAGS_caffe2_use_fatal_for_enforce = false;
   constexpr Command commands[] = {
       {"checkpoint",
        "list, inspect, verify and compare checkpoints",

@@ -7,6 +7,7 @@
 #include "cli/program/cuda_report.h"
 #include "cli/train/join_job.h"
 #include "config/internal/reference.h"
+#include "pretrain/internal/planned_settings.h"
 #include "pretrain/internal/pretrain.h"
 #include "report/internal/report.h"
 #include "version.h"
@@ -15,6 +16,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/environment.h>
+#include <cairn/plan/cluster.h>
 
 #include <fmt/core.h>
 #include <torch/version.h>
@@ -124,6 +126,14 @@ Versions versions_of(const distributed::World& world) {
   return versions;
 }
 
+/// The machine that this rank is on, for the planner.
+std::optional<plan::Cluster> machine_of(
+    const distributed::Environment& environment) {
+  const CudaReport cuda = cuda_report();
+  return cuda.devices.empty() ? plan::cpu_machine(environment.local_world_size)
+                              : plan::gpu_machine(cuda.devices.front());
+}
+
 /// Gives a training that keeps checkpoints a log beside them, with a line
 /// whenever the terminal gets one. An empty name turns the log off.
 void set_log_file(config::Config& config) {
@@ -174,8 +184,11 @@ int run_pretrain(const Arguments& arguments) {
   Arguments flags(arguments.begin() + 1, arguments.end());
   const distributed::Environment here = distributed::read_environment();
   const auto dry = take_dry_run(flags, here.world_size);
-  config::Config config = config::Config::load(
-      {.flags = flags, .world_size = dry.value_or(here.world_size)});
+  pretrain::PlannedConfig planned = pretrain::load_planned(
+      kind,
+      {.flags = flags, .world_size = dry.value_or(here.world_size)},
+      [&] { return machine_of(here); });
+  config::Config& config = planned.config;
   if (uses_disk(config.deepspeed.zero)) { // so memory is short
     return_freed_memory();
   } else {
@@ -185,12 +198,20 @@ int run_pretrain(const Arguments& arguments) {
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
     if (here.rank == 0) {
+      for (const std::string& answer : planned.answers) {
+        fmt::print("planner:    {}\n", answer);
+      }
       fmt::print("{}", plan);
     }
     return exit_ok;
   }
   const distributed::World world = join_job(config.flags.distributed);
   const Logger logger({.rank = world.rank(), .world_size = world.size()});
+  if (world.rank() == 0) {
+    for (const std::string& answer : planned.answers) {
+      logger.info("{}", answer);
+    }
+  }
   const bool logs =
       world.rank() == pretrain::log_rank(config.flags.logging, world.size());
   const pretrain::Outcome outcome = pretrain::run(

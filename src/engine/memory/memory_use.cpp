@@ -1,6 +1,7 @@
 #include "engine/memory/memory_use.h"
 
 #include "engine/internal/device_memory.h"
+#include "engine/internal/out_of_memory_error.h"
 #include "engine/memory/out_of_memory.h"
 
 #include <cairn/base/error.h>
@@ -70,7 +71,7 @@ Shortage shortage_of(
       megabytes(states.optimizer),
       ways.empty() ? "" : "\nwhat would need less, the cheapest first:",
       describe(ways));
-  throw Error(
+  throw OutOfMemoryError(
       {.what = fmt::format("out of memory in {}", doing),
        .where = job.device.str(),
        .values = cause,

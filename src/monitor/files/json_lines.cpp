@@ -50,16 +50,29 @@ Json event_line(const RunStart& start) {
       {"configuration", std::move(configuration)}};
 }
 
-Json event_line(const RunMemory& memory) {
-  Json bytes = Json::object();
-  for (const NamedValue& part : memory.bytes) {
-    bytes[part.name] = json_number(part.value);
+Json json_values(const std::vector<NamedValue>& values) {
+  Json object = Json::object();
+  for (const NamedValue& each : values) {
+    object[each.name] = json_number(each.value);
   }
+  return object;
+}
+
+Json event_line(const RunEstimate& estimate) {
+  return {
+      {"step", estimate.step},
+      {"event", "estimate"},
+      {"machine", estimate.machine},
+      {"iteration_seconds", json_number(estimate.iteration_seconds)},
+      {"bytes", json_values(estimate.bytes)}};
+}
+
+Json event_line(const RunMemory& memory) {
   return {
       {"step", memory.step},
       {"event", "memory"},
       {"device", memory.device},
-      {"bytes", std::move(bytes)}};
+      {"bytes", json_values(memory.bytes)}};
 }
 
 Json event_line(const RunEnd& end) {

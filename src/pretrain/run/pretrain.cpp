@@ -3,11 +3,13 @@
 #include "config/internal/actors.h"
 #include "config/internal/reference.h"
 #include "data/internal/index_agreement.h"
+#include "engine/internal/out_of_memory_error.h"
 #include "models/internal/load_weights.h"
 #include "pretrain/internal/build_model.h"
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/internal/stages.h"
 #include "pretrain/plan/checked_run.h"
+#include "pretrain/plan/run_estimate.h"
 #include "pretrain/run/step_times.h"
 #include "pretrain/run/trainer.h"
 
@@ -60,40 +62,15 @@ void require_same_order(
       });
 }
 
-} // namespace
-
-std::string_view words_for(Ended ended) {
-  switch (ended) {
-    case Ended::done:
-      return "the training is done";
-    case Ended::interval:
-      return "stopped by --exit-interval";
-    case Ended::duration:
-      return "stopped by --exit-duration-in-mins";
-    case Ended::by_signal:
-      return "stopped by a signal, as --exit-signal-handler asks";
-    case Ended::nothing_to_do:
-      return "nothing to do: the checkpoint is of the end of the run";
-  }
-  throw InternalError({.what = "no such end"});
-}
-
-Outcome run(
+/// Trains a run that has been checked.
+Outcome train(
+    const CheckedRun& checked,
+    const RunPrediction& prediction,
     Kind kind,
     const config::Config& config,
     const distributed::World& world,
     const Logger& logger,
     const std::vector<std::pair<std::string, std::string>>& versions) {
-  const CheckedRun checked = check_run(kind, config);
-  if (world.rank() == 0) {
-    logger.info("arguments:{}", config::given_text(config));
-    if (config.flags.deepspeed.deepspeed) {
-      logger.info("DeepSpeed is enabled.");
-    }
-    for (const std::string& note : checked.notes) {
-      logger.info("{}", note);
-    }
-  }
   const auto& [plan, schedule, tokenizer, description, foreign, notes] =
       checked;
   distributed::ProcessMesh mesh =
@@ -164,8 +141,56 @@ Outcome run(
        .foreign = foreign,
        .timers = timers,
        .versions = versions,
+       .prediction = prediction,
        .logger = logger});
   return trainer.run();
+}
+
+} // namespace
+
+std::string_view words_for(Ended ended) {
+  switch (ended) {
+    case Ended::done:
+      return "the training is done";
+    case Ended::interval:
+      return "stopped by --exit-interval";
+    case Ended::duration:
+      return "stopped by --exit-duration-in-mins";
+    case Ended::by_signal:
+      return "stopped by a signal, as --exit-signal-handler asks";
+    case Ended::nothing_to_do:
+      return "nothing to do: the checkpoint is of the end of the run";
+  }
+  throw InternalError({.what = "no such end"});
+}
+
+Outcome run(
+    Kind kind,
+    const config::Config& config,
+    const distributed::World& world,
+    const Logger& logger,
+    const std::vector<std::pair<std::string, std::string>>& versions) {
+  const CheckedRun checked = check_run(kind, config);
+  if (world.rank() == 0) {
+    logger.info("arguments:{}", config::given_text(config));
+    if (config.flags.deepspeed.deepspeed) {
+      logger.info("DeepSpeed is enabled.");
+    }
+    for (const std::string& note : checked.notes) {
+      logger.info("{}", note);
+    }
+  }
+  const RunPrediction prediction =
+      predict_run(checked.description, config, world);
+  if (world.rank() == 0) {
+    logger.info("{}", describe(prediction));
+  }
+  try {
+    return train(checked, prediction, kind, config, world, logger, versions);
+  } catch (const OutOfMemoryError&) {
+    logger.error("{}", memory_by_plan(prediction));
+    throw;
+  }
 }
 
 } // namespace cairn::pretrain

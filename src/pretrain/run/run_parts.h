@@ -3,6 +3,7 @@
 #include "pretrain/internal/pretrain.h"
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/model/foreign_checkpoint.h"
+#include "pretrain/plan/run_estimate.h"
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/base/log.h>
@@ -37,6 +38,7 @@ struct RunParts {
   std::optional<ForeignCheckpoint> foreign;
   std::shared_ptr<monitor::Timers> timers; ///< the engine's
   monitor::NamedTexts versions;            ///< for the log
+  RunPrediction prediction;                ///< the planner's
   Logger logger;
 
   std::int64_t iteration() const { return engine.progress().global_steps; }

@@ -94,6 +94,9 @@ void RunReporter::open(const config::LoggingFlags& flags) {
           .times_line = !flags.timing_log_option,
           .peak_flops = peak_flops(parts_)},
       std::move(monitor));
+  if (const auto planned = log_event(parts_.prediction, parts_.iteration())) {
+    log_->event(*planned);
+  }
 }
 
 bool RunReporter::shows(std::int64_t iteration) const {

@@ -557,6 +557,10 @@ function stateOf(run) {
   return { text: "no end", note: finite(silent) ? `last line ${duration(silent)} ago` : "", bad: true };
 }
 
+function milliseconds(value) {
+  return value >= 1000 ? `${plain(value / 1000, 3)} s` : `${plain(value, 3)} ms`;
+}
+
 /// The main facts of a run, as rows of name, value and note.
 function factsOf(run) {
   const facts = [];
@@ -586,7 +590,12 @@ function factsOf(run) {
   else if (flops && finite(flops.mean)) add("Work of a rank", shown(flops.mean, "flops"), "mean");
   const memory = run.memory && run.memory.bytes.find(([name]) => name === "most allocated");
   const peak = memory ? memory[1] : run.curves["max allocated bytes"] && run.curves["max allocated bytes"].highest;
-  if (finite(peak)) add("Memory at most", shown(peak, "bytes"), "of rank 0");
+  const planned = new Map(run.estimate ? run.estimate.bytes : []);
+  if (finite(peak)) add("Memory at most", shown(peak, "bytes"), planned.has("total") ? `of rank 0; by plan ${shown(planned.get("total"), "bytes")}` : "of rank 0");
+  const took = run.curves["iteration (ms)"];
+  if (took && finite(took.mean) && run.estimate && finite(run.estimate.iteration_seconds)) {
+    add("Iteration time", milliseconds(took.mean), `mean; by plan ${milliseconds(1000 * run.estimate.iteration_seconds)}`);
+  }
   if (finite(run.first_time) && finite(run.last_time)) {
     add("Duration", duration(run.last_time - run.first_time), moment(run.first_time));
   }
@@ -632,6 +641,17 @@ const memoryNames = [
   ["parameters", "parameters"], ["gathered", "gathered parameters"], ["gradients", "gradients"],
   ["optimizer", "optimizer"], ["buffers", "buffers"], ["activations", "activations"],
 ];
+/// What the planner counts for a component that was measured.
+const plannedParts = {
+  parameters: ["parameters"], "gathered parameters": ["gathered_parameters"], gradients: ["gradients"],
+  optimizer: ["master_weights", "optimizer"], activations: ["activations"],
+};
+function plannedFor(run, name) {
+  if (!run.estimate || !plannedParts[name]) return "";
+  const planned = new Map(run.estimate.bytes);
+  const size = plannedParts[name].reduce((total, part) => total + (planned.get(part) || 0), 0);
+  return el("span", { class: "small" }, ` by plan ${shown(size, "bytes")}`);
+}
 function memoryCard(run) {
   const bytes = new Map(run.memory.bytes);
   const known = new Set(memoryNames.map(([name]) => name));
@@ -648,7 +668,7 @@ function memoryCard(run) {
     el("div", { class: "stack" }, parts.map(([name, size], i) =>
       el("div", { style: `flex:${size / whole} 0 0;background:${tint(i)}`, title: `${name}: ${shown(size, "bytes")}` }))),
     el("div", { class: "parts" }, parts.map(([name, size], i) =>
-      el("div", {}, el("i", { class: "box", style: `background:${tint(i)}` }), name, el("b", {}, shown(size, "bytes")))),
+      el("div", {}, el("i", { class: "box", style: `background:${tint(i)}` }), name, el("b", {}, shown(size, "bytes")), plannedFor(run, name))),
       elsewhere.map(([name, size]) => el("div", {}, name, el("b", {}, shown(size, "bytes"))))));
 }
 
