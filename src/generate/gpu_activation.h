@@ -15,6 +15,8 @@ inline kernels::cuda::Activation gpu_activation(model::ActivationKind kind) {
       return Activation::gelu_tanh;
     case model::ActivationKind::relu:
       return Activation::relu;
+    case model::ActivationKind::squared_relu:
+      return Activation::squared_relu;
     case model::ActivationKind::silu:
       break;
   }

@@ -27,6 +27,8 @@ RowActivation activation_of(model::ActivationKind kind) {
       return RowActivation::gelu_tanh;
     case model::ActivationKind::relu:
       return RowActivation::relu;
+    case model::ActivationKind::squared_relu:
+      return RowActivation::squared_relu;
     case model::ActivationKind::silu:
       break;
   }

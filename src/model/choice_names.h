@@ -54,12 +54,13 @@ struct ChoiceNames<PositionKind> {
 
 template <>
 struct ChoiceNames<ActivationKind> {
-  static constexpr std::array<std::pair<ActivationKind, std::string_view>, 4>
+  static constexpr std::array<std::pair<ActivationKind, std::string_view>, 5>
       all{
           {{ActivationKind::gelu, "gelu"},
            {ActivationKind::gelu_tanh, "gelu_tanh"},
            {ActivationKind::relu, "relu"},
-           {ActivationKind::silu, "silu"}}};
+           {ActivationKind::silu, "silu"},
+           {ActivationKind::squared_relu, "squared_relu"}}};
 };
 
 template <>

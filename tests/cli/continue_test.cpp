@@ -37,7 +37,8 @@ const std::string golden = CAIRN_GOLDEN_DIR "/checkpoints_core/";
 
 struct Case {
   std::string checkpoint; ///< a folder of golden data
-  std::string model;      ///< "gpt", "llama", or "moe": a Llama with experts
+  std::string
+      model; ///< "gpt", "llama", "moe" (a Llama with experts) or "squared"
   int ranks = 1;
   Words more{};
   double tolerance = 2e-5;
@@ -70,7 +71,11 @@ Words flags_of(const Case& one, const TemporaryFolder& folder) {
     add("--num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0");
   }
   if (one.model != "gpt") {
-    add("--normalization RMSNorm --swiglu --disable-bias-linear "
+    // Word embeddings and the output layer have a learning rate of their own.
+    add(one.model == "squared"
+            ? "--squared-relu --decoupled-lr 0.01 --decoupled-min-lr 0.002"
+            : "--swiglu");
+    add("--normalization RMSNorm --disable-bias-linear "
         "--position-embedding-type rope --ffn-hidden-size 20 "
         "--untie-embeddings-and-output-weights --num-key-value-heads 2");
   } else {
@@ -175,6 +180,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt_mds_zero/zero3", "gpt", 2, {"--zero-stage", "3"}, stage_3},
         Case{"gpt_mds_zero/zero3_bf16", "gpt", 1, {"--bf16"}, half},
         Case{"llama_dcp/fsdp2", "llama", 1, {"--num-layers", "1"}},
+        Case{"squared_relu/torch", "squared"},
+        Case{
+            "squared_relu/torch",
+            "squared",
+            2,
+            {"--pipeline-model-parallel-size", "2"}},
         Case{"moe/torch_ep2", "moe"},
         Case{"moe/dist_ep2", "moe", 2, {"--expert-model-parallel-size", "2"}},
         Case{"moe_bf16_distopt/torch_ep2", "moe", 1, {"--bf16"}, half},

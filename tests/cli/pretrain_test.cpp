@@ -522,7 +522,7 @@ TEST_F(Pretrain, HelpListsWhatItTakesInGroups) {
           HasSubstr("\ndata:\n"),
           HasSubstr("\nDeepSpeed:\n"),
           HasSubstr("  --log-params-norm\n"),
-          Not(HasSubstr("--squared-relu")),
+          Not(HasSubstr("--mtp-num-layers")),
           Not(HasSubstr("text generation:"))));
 }
 

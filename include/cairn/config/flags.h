@@ -43,6 +43,7 @@ struct ModelFlags {
   bool swiglu = false;
   bool openai_gelu = false;
   bool exact_gelu = false; ///< Megatron's GELU where it is not fused
+  bool squared_relu = false;
   bool disable_bias_linear = false;
   bool add_qkv_bias = false;
   bool qk_layernorm = false;
@@ -137,6 +138,9 @@ enum class WsdDecayStyle { exponential, linear, cosine, minus_sqrt };
 struct LearningRateFlags {
   std::optional<double> lr;
   double min_lr = 0.0;
+  /// Those of word embeddings and output layers, if they are others.
+  std::optional<double> decoupled_lr;
+  std::optional<double> decoupled_min_lr;
   LrDecayStyle decay_style = LrDecayStyle::linear;
   std::optional<std::int64_t> decay_iters;
   std::optional<std::int64_t> decay_samples;

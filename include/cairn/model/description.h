@@ -28,7 +28,7 @@ enum class NormKind { layer_norm, rms_norm };
 /// BERT), or after them and after the embeddings (BERT, RoBERTa).
 enum class NormPlace { before, after };
 enum class PositionKind { learned, rotary, relative };
-enum class ActivationKind { gelu, gelu_tanh, relu, silu };
+enum class ActivationKind { gelu, gelu_tanh, relu, silu, squared_relu };
 
 /// YaRN's part of RopeScaling. Pairs of a head's elements that turn more often
 /// than `fast_turns` within the original context keep their frequency, those

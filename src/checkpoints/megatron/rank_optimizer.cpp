@@ -1,4 +1,5 @@
 #include "checkpoints/megatron/experts.h"
+#include "checkpoints/megatron/group_kinds.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/tensors/in_file.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -27,37 +28,6 @@ constexpr std::array<const char*, 2> kinds{"exp_avg", "exp_avg_sq"};
 std::optional<PythonValue> inner(const PythonValue& dict, const char* key) {
   const auto found = dict.is(Kind::dict) ? dict.find(key) : std::nullopt;
   return found && found->is(Kind::dict) ? found : std::nullopt;
-}
-
-/// The parameters in the optimizer's order: matrices, which decay, and vectors.
-std::vector<OrderedParameter> matrices_first(
-    std::vector<OrderedParameter> order) {
-  std::ranges::stable_partition(order, [](const OrderedParameter& one) {
-    return one.shape.size() > 1;
-  });
-  return order;
-}
-
-/// True when the groups are those of the matrices and of the vectors.
-bool are_usual_groups(
-    const std::vector<PythonValue>& groups,
-    const std::vector<OrderedParameter>& order) {
-  const auto matrices = std::ranges::count_if(order, [](const auto& one) {
-    return one.shape.size() > 1;
-  });
-  std::int64_t next = 0;
-  for (const PythonValue& group : groups) {
-    const auto numbers = group.find("params");
-    if (!numbers || (next != 0 && next != matrices)) {
-      return false;
-    }
-    for (const PythonValue& number : numbers->items()) {
-      if (!number.is(Kind::integer) || number.integer() != next++) {
-        return false;
-      }
-    }
-  }
-  return groups.size() <= 2 && next == static_cast<std::int64_t>(order.size());
 }
 
 /// The parameters of one of a file's optimizers, and the states of its rank.
@@ -92,11 +62,13 @@ void read_numbered(
     const PythonValue& adam,
     const RankPlace& place,
     OptimizerContents& into) {
-  const std::vector<OrderedParameter> order = matrices_first(place.order);
-  if (!are_usual_groups(adam.at("param_groups").items(), order)) {
+  const auto ordered =
+      in_order_of(adam.at("param_groups").items(), place.order);
+  if (!ordered) {
     into.unread = "its parameter groups are not those of matrices and vectors";
     return;
   }
+  const std::vector<OrderedParameter>& order = *ordered;
   const auto states = by_number(adam.at("state"));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto state = states.find(static_cast<std::int64_t>(i));

@@ -1,3 +1,4 @@
+#include "checkpoints/megatron/group_kinds.h"
 #include "checkpoints/megatron/joiner.h"
 #include "checkpoints/megatron/layer_files.h"
 #include "checkpoints/megatron/optimizer_contents.h"
@@ -14,6 +15,7 @@
 #include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cairn::checkpoints {
@@ -223,25 +225,12 @@ PythonValue options_of(const PythonValue& group) {
   return PythonValue::dict_of(std::move(members));
 }
 
-/// True for a group of parameters that do not decay.
-bool is_without_decay(const PythonValue& group) {
-  using Kind = PythonValue::Kind;
-  auto factor = group.find("wd_mult"); // old files have the product alone
-  if (!factor) {
-    factor = group.find("weight_decay");
-  }
-  const bool number =
-      factor && (factor->is(Kind::real) || factor->is(Kind::integer));
-  return number && factor->real() == 0;
-}
-
-/// Megatron's groups: matrices decay, vectors do not. nullopt for others.
+/// Megatron's groups, with the names of their parameters. nullopt for others.
 std::optional<std::vector<StoredGroup>> groups_of(
     const std::vector<PythonValue>& saved,
     const model::ModelDescription& d) {
-  if (saved.empty() || saved.size() > 2 ||
-      (saved.size() == 2 &&
-       is_without_decay(saved[0]) == is_without_decay(saved[1]))) {
+  const auto kinds = megatron::kinds_of(saved);
+  if (!kinds) {
     return std::nullopt;
   }
   std::vector<StoredGroup> groups;
@@ -249,10 +238,17 @@ std::optional<std::vector<StoredGroup>> groups_of(
     groups.push_back({.options = options_of(group)});
   }
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
-    const bool vector = parameter.shape.size() == 1;
-    const bool second =
-        saved.size() == 2 && is_without_decay(saved[1]) == vector;
-    groups[second ? 1 : 0].names.push_back(parameter.name);
+    const std::string& name = parameter.name;
+    const bool is_vector = parameter.shape.size() == 1;
+    const bool is_embedding_or_output =
+        name == "embedding.word.weight" || name == "head.weight";
+    const auto kind = std::ranges::find_if(*kinds, [&](const auto& one) {
+      return one.has(is_vector, is_embedding_or_output);
+    });
+    // A single group has all parameters.
+    const auto group =
+        kind == kinds->end() || kinds->size() == 1 ? 0 : kind - kinds->begin();
+    groups[static_cast<std::size_t>(group)].names.push_back(name);
   }
   return groups;
 }

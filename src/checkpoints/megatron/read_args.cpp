@@ -129,7 +129,6 @@ class ArgsReader {
 void refuse_unsupported(const ArgsReader& args) {
   args.require("apply_layernorm_1p", false);
   args.require("apply_residual_connection_post_layernorm", false);
-  args.require("squared_relu", false);
   args.require("multi_latent_attention", false);
   args.require("rotary_interleaved", false);
 }
@@ -227,7 +226,9 @@ void read_mlp(const ArgsReader& args, model::ModelDescription& d) {
   // saved args, it had the fused one.
   const bool tanh = args.boolean("openai_gelu", false) ||
       args.boolean("bias_gelu_fusion", true);
+  const bool squared = args.boolean("squared_relu", false);
   d.activation = d.gated ? model::ActivationKind::silu
+      : squared          ? model::ActivationKind::squared_relu
       : tanh             ? model::ActivationKind::gelu_tanh
                          : model::ActivationKind::gelu;
 }

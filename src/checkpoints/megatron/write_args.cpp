@@ -44,7 +44,8 @@ void check_writable(const model::ModelDescription& d) {
   }
   if (d.gated ? d.activation != model::ActivationKind::silu
               : d.activation != model::ActivationKind::gelu &&
-              d.activation != model::ActivationKind::gelu_tanh) {
+              d.activation != model::ActivationKind::gelu_tanh &&
+              d.activation != model::ActivationKind::squared_relu) {
     cannot_write("such an activation");
   }
   if (d.rope_scaling &&
@@ -167,6 +168,7 @@ PythonValue args_of(
   args.set("swiglu", d.gated);
   args.set("openai_gelu", d.activation == model::ActivationKind::gelu_tanh);
   args.set("bias_gelu_fusion", false);
+  args.set("squared_relu", d.activation == model::ActivationKind::squared_relu);
   args.set("add_bias_linear", d.mlp_bias);
   args.set("add_qkv_bias", has_query_key_value_bias(d));
   args.set("qk_layernorm", d.query_key_norm);

@@ -65,6 +65,28 @@ void check_length(const Config& config) {
   }
 }
 
+void check_decoupled_rate(const Config& config) {
+  need(config, "--decoupled-min-lr", "--decoupled-lr");
+  const LearningRateFlags& rate = config.flags.learning_rate;
+  if (!rate.decoupled_lr) {
+    return;
+  }
+  if (rate.decoupled_min_lr.value_or(rate.min_lr) > *rate.decoupled_lr) {
+    refuse(
+        config,
+        "--decoupled-lr",
+        "is below the lowest rate",
+        "raise it, or lower --decoupled-min-lr");
+  }
+  if (config.deepspeed.scheduler.type) {
+    refuse(
+        config,
+        "--decoupled-lr",
+        "is for the schedule of the flags",
+        "leave \"scheduler\" out of the JSON file");
+  }
+}
+
 void check_cuda_graphs(const Config& config) {
   const TrainingFlags& flags = config.flags.training;
   if (flags.cuda_graphs == CudaGraphs::none && !flags.enable_cuda_graph) {
@@ -347,6 +369,7 @@ void check_flags(const Config& config) {
   check_fp8(config);
   check_cuda_graphs(config);
   check_regularization(config);
+  check_decoupled_rate(config);
   check_recompute(config);
   check_model_choices(config);
   check_generation(config);

@@ -205,6 +205,16 @@ void apply_mlp(const ModelFlags& flags, ModelDescription& model) {
   if (flags.openai_gelu) {
     model.activation = model::ActivationKind::gelu_tanh;
   }
+  if (flags.squared_relu) {
+    if (flags.openai_gelu || flags.swiglu) {
+      throw ConfigError(
+          {.what = "two activations",
+           .where = flags.swiglu ? "--squared-relu, --swiglu"
+                                 : "--squared-relu, --openai-gelu",
+           .remedy = "leave one of them out"});
+    }
+    model.activation = model::ActivationKind::squared_relu;
+  }
   if (flags.swiglu) {
     model.activation = model::ActivationKind::silu;
     model.gated = true;

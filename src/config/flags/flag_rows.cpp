@@ -44,6 +44,7 @@ constexpr Flag model[] = {
     {"--norm-epsilon", to<&F::model, &ModelFlags::norm_epsilon>, pretrain | generate | evaluate | merging, "Added to the variance when normalising.", above(0), also("--layernorm-epsilon")},
     {"--swiglu", to<&F::model, &ModelFlags::swiglu>, pretrain | generate | evaluate, "Gated SiLU in the feed-forward part instead of GELU."},
     {"--openai-gelu", to<&F::model, &ModelFlags::openai_gelu>, pretrain | generate | evaluate, "The tanh form of GELU."},
+    {"--squared-relu", to<&F::model, &ModelFlags::squared_relu>, pretrain | generate | evaluate, "Squares of ReLU in the place of GELU."},
     {"--no-bias-gelu-fusion", to<&F::model, &ModelFlags::exact_gelu>, pretrain | generate | evaluate, "The exact GELU, which Megatron computes without fusion; fused it is the tanh form."},
     {"--disable-bias-linear", to<&F::model, &ModelFlags::disable_bias_linear>, pretrain | generate | evaluate, "No biases in linear layers."},
     {"--add-qkv-bias", to<&F::model, &ModelFlags::add_qkv_bias>, pretrain | generate | evaluate, "Biases for query, key and value all the same."},
@@ -119,6 +120,8 @@ constexpr Flag regularization[] = {
 constexpr Flag learning_rate[] = {
     {"--lr", to<&F::learning_rate, &LearningRateFlags::lr>, pretrain | trained_probe | finetune, "Highest learning rate.", at_least(0), same_as("optimizer.params.lr")},
     {"--min-lr", to<&F::learning_rate, &LearningRateFlags::min_lr>, pretrain | trained_probe | finetune, "Lowest one.", at_least(0)},
+    {"--decoupled-lr", to<&F::learning_rate, &LearningRateFlags::decoupled_lr>, pretrain, "Highest learning rate of word embeddings and the output layer.", at_least(0), by_default("that of --lr")},
+    {"--decoupled-min-lr", to<&F::learning_rate, &LearningRateFlags::decoupled_min_lr>, pretrain, "Their lowest one.", at_least(0), by_default("that of --min-lr")},
     {"--lr-decay-style", to<&F::learning_rate, &LearningRateFlags::decay_style>, pretrain | trained_probe | finetune, "How it falls."},
     {"--lr-decay-iters", to<&F::learning_rate, &LearningRateFlags::decay_iters>, pretrain | trained_probe | finetune, "Steps until it is lowest.", at_least(1), by_default("--train-iters")},
     {"--lr-decay-samples", to<&F::learning_rate, &LearningRateFlags::decay_samples>, pretrain, "Samples until it is lowest.", at_least(1), by_default("--train-samples")},

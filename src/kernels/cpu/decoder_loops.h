@@ -101,6 +101,11 @@ inline void activate(
         values[i] = values[i] / (1 + row_exp(-values[i]));
       }
       break;
+    case RowActivation::squared_relu:
+      for (std::int64_t i = 0; i < count; ++i) {
+        values[i] = values[i] > 0 ? values[i] * values[i] : 0;
+      }
+      break;
   }
   if (factors != nullptr) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -18,6 +18,8 @@ __device__ inline float activated(float x, Activation activation) {
       return x < 0 ? 0 : x; // what is not a number stays
     case Activation::silu:
       return x * sigmoid(x);
+    case Activation::squared_relu:
+      return x < 0 ? 0 : x * x;
   }
   return x;
 }

@@ -26,6 +26,8 @@ at::Tensor activate(const at::Tensor& x, model::ActivationKind activation) {
       return at::relu(x);
     case model::ActivationKind::silu:
       return at::silu(x);
+    case model::ActivationKind::squared_relu:
+      return at::relu(x).square();
   }
   throw InternalError({.what = "an unknown activation"});
 }

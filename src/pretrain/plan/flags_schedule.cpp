@@ -10,16 +10,21 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
 namespace {
 
 std::shared_ptr<const optim::Schedule> schedule_of(
-    const optim::MegatronScheduleOptions& options) {
-  return optim::megatron_schedule(
-      options,
-      {{}, {.weight_decay_multiplier = 0}});
+    const optim::MegatronScheduleOptions& options,
+    const config::LearningRateFlags& flags) {
+  std::vector<optim::MegatronGroup> groups{{}, {.weight_decay_multiplier = 0}};
+  if (flags.decoupled_lr) {
+    groups.push_back(
+        {.max_lr = flags.decoupled_lr, .min_lr = flags.decoupled_min_lr});
+  }
+  return optim::megatron_schedule(options, std::move(groups));
 }
 
 bool follows_tokens(const config::Config& config, const RunPlan& plan) {
@@ -142,22 +147,24 @@ std::shared_ptr<const optim::Schedule> flags_schedule(
   if (config.deepspeed.scheduler.type) {
     return nullptr;
   }
-  return schedule_of(options_of(config));
+  return schedule_of(options_of(config), config.flags.learning_rate);
 }
 
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan) {
   if (plan.stored_schedule) {
-    return schedule_of(*plan.stored_schedule);
+    return schedule_of(*plan.stored_schedule, config.flags.learning_rate);
   }
   if (config.deepspeed.scheduler.type || !follows_tokens(config, plan)) {
     return flags_schedule(config);
   }
   return asked_for_samples(
-      schedule_of(optim::megatron_schedule_options(
-          in_tokens(config.flags, plan),
-          plan.eval_batch)),
+      schedule_of(
+          optim::megatron_schedule_options(
+              in_tokens(config.flags, plan),
+              plan.eval_batch),
+          config.flags.learning_rate),
       plan.tokens);
 }
 

@@ -12,7 +12,7 @@
 namespace cairn::pretrain {
 
 /// Megatron's schedule as the flags describe it, for the groups of
-/// no_decay_groups(); it counts samples. None if the JSON has a schedule.
+/// parameter_groups(); it counts samples. None if the JSON has a schedule.
 /// Throws ConfigError.
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config);

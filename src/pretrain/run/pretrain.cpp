@@ -8,6 +8,7 @@
 #include "pretrain/internal/build_model.h"
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/internal/stages.h"
+#include "pretrain/model/parameter_groups.h"
 #include "pretrain/plan/checked_run.h"
 #include "pretrain/plan/run_estimate.h"
 #include "pretrain/run/step_times.h"
@@ -111,7 +112,8 @@ Outcome train(
   Initialized made = initialize(
       {.model = model,
        .later_values = later,
-       .model_parameters = no_decay_groups(model.module()),
+       .model_parameters =
+           parameter_groups(model.module(), config.flags.learning_rate),
        .lr_scheduler = schedule,
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,

@@ -49,7 +49,7 @@ struct RowNormalization {
   float* y = nullptr;
 };
 
-enum class RowActivation { gelu, gelu_tanh, relu, silu };
+enum class RowActivation { gelu, gelu_tanh, relu, silu, squared_relu };
 
 /// The attention of one token in the query heads that share a head of keys and
 /// values.

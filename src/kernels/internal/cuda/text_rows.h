@@ -17,7 +17,14 @@ namespace cairn::kernels::cuda {
 /// that it waits for that work itself. The latter needs Hopper.
 enum class Start : std::uint8_t { after, early };
 
-enum class Activation : std::uint8_t { none, gelu, gelu_tanh, relu, silu };
+enum class Activation : std::uint8_t {
+  none,
+  gelu,
+  gelu_tanh,
+  relu,
+  silu,
+  squared_relu
+};
 
 /// The place of keys and values: pages of `page_tokens` tokens. A head of a
 /// layer has its keys and its values in turn, [page_tokens, row] each.
