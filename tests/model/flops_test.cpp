@@ -91,5 +91,31 @@ TEST(Activations, AreThePapers) {
   EXPECT_DOUBLE_EQ(bytes(), sbh * 2);
 }
 
+TEST(Activations, AFusedGateKeepsAWidthLess) {
+  ModelDescription d = gpt2;
+  d.gated = true;
+  ActivationOptions options{.sequence = 1024, .batch = 4};
+  const double apart = activation_bytes(d, 0, options);
+  options.fused_gate = true;
+  EXPECT_DOUBLE_EQ(
+      apart - activation_bytes(d, 0, options),
+      2.0 * static_cast<double>(d.ffn) * 1024 * 4);
+}
+
+TEST(Activations, CrossAttentionKeepsTheEncodersKeysAndValues) {
+  // A token of the decoder: the norm's input and output, query and output. One
+  // of the encoder: key and value. 768 values of 2 bytes each.
+  ActivationOptions options{.sequence = 128, .batch = 4};
+  EXPECT_DOUBLE_EQ(
+      cross_attention_bytes(gpt2, 512, options),
+      4.0 * 2 * 768 * (128 * 4 + 512 * 2));
+  options.tensor_ranks = 4; // the residual stream is whole on each
+  EXPECT_DOUBLE_EQ(
+      cross_attention_bytes(gpt2, 512, options),
+      4.0 * 2 * 768 * (128 * (2 + 2.0 / 4) + 512 * 2.0 / 4));
+  options.recompute = Recompute::blocks;
+  EXPECT_EQ(cross_attention_bytes(gpt2, 512, options), 0);
+}
+
 } // namespace
 } // namespace cairn::model::flops_test
