@@ -290,7 +290,7 @@ constexpr Key rows[] = {
     {"data_efficiency.data_routing.random_ltd.random_ltd_schedule.schedule_config.seq_per_step", to<&D::random_ltd, &RandomLtdConfig::schedule, &CurriculumConfig::difficulty_step>, pretrain, "They are multiples of it.", at_least(1), by_default("required")},
 
     {"steps_per_print", to<&D::logging, &LoggingConfig::steps_per_print>, engine, "Steps between progress lines of the engine.", at_least(1), by_default("never")},
-    {"wall_clock_breakdown", to<&D::logging, &LoggingConfig::wall_clock_breakdown>, engine, "Log the times of forward, backward and step every steps_per_print updates, or every 10; the flops profiler turns it on."},
+    {"wall_clock_breakdown", to<&D::logging, &LoggingConfig::wall_clock_breakdown>, engine, "Log the times of forward, backward and step every steps_per_print updates, or every 10; the flops profiler turns the timers on."},
     {"memory_breakdown", to<&D::logging, &LoggingConfig::memory_breakdown>, engine, "Log the memory at each phase of a step."},
     {"dump_state", to<&D::logging, &LoggingConfig::dump_state>, engine, "Log the resolved configuration at the start."},
     {"log_level", to<&D::log_level>, nobody, "Level of DeepSpeed's own log.", by_default("null"), refused("the program chooses the level of its log")},

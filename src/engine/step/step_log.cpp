@@ -16,6 +16,16 @@ monitor::TimeSource time_on(at::Device device) {
   return {.synchronize = [device] { synchronize(device); }};
 }
 
+/// Updates between lines of times; 0: never. The profiler needs timers that
+/// wait for the device, and asks for no lines.
+std::int64_t interval_of_times(const config::DeepSpeedConfig& config) {
+  if (!config.logging.wall_clock_breakdown) {
+    return 0;
+  }
+  return config.logging.steps_per_print.value_or(
+      config.flops_profiler.enabled ? 0 : default_interval);
+}
+
 double megabytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
 }
@@ -32,10 +42,7 @@ StepLog::StepLog(
       device_(device),
       speaks_(speaks),
       every_(config.logging.steps_per_print.value_or(0)),
-      times_every_(
-          !config.logging.wall_clock_breakdown ? 0
-              : every_ > 0                     ? every_
-                                               : default_interval),
+      times_every_(interval_of_times(config)),
       memory_breakdown_(speaks && config.logging.memory_breakdown),
       has_throughput_(config.throughput_timer.enabled),
       throughput_(
@@ -48,7 +55,8 @@ StepLog::StepLog(
       timers_(std::move(timers)) {
   if (!timers_) {
     timers_ = std::make_shared<monitor::Timers>(
-        times_every_ > 0 ? time_on(device) : monitor::TimeSource{});
+        config.logging.wall_clock_breakdown ? time_on(device)
+                                            : monitor::TimeSource{});
   }
 }
 
