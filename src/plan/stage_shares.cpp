@@ -1,8 +1,11 @@
 #include "plan/stage_shares.h"
 
+#include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
 #include <cairn/pipeline/partition.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -16,6 +19,30 @@ std::int64_t share_of(const ModelParameter& parameter, const RunLayout& run) {
   const std::int64_t all = parameter.elements() /
       (parameter.cut == model::TensorCut::whole ? 1 : run.tensor);
   return model::is_expert(parameter) ? all / run.expert : all;
+}
+
+std::vector<int> cuts_of(
+    const RunLayout& run,
+    const std::vector<pipeline::LayerFacts>& layers,
+    std::size_t count) {
+  const int end = static_cast<int>(layers.size());
+  if (count == 1) {
+    return {0, end};
+  }
+  if (run.cuts.empty()) {
+    return pipeline::partition(
+        layers,
+        static_cast<int>(count),
+        pipeline::by_work(layers, /*equal_blocks=*/true));
+  }
+  if (run.cuts.size() != count + 1 || run.cuts.front() != 0 ||
+      run.cuts.back() != end || !std::ranges::is_sorted(run.cuts)) {
+    throw ConfigError(
+        {.what = "the cut is not one of these layers into these stages",
+         .where = "the layout",
+         .values = fmt::format("{} layers, {} parts", end, count)});
+  }
+  return run.cuts;
 }
 
 } // namespace
@@ -42,14 +69,7 @@ std::vector<PartShare> part_shares(
          .idle = static_cast<double>(layer.idle)});
   }
   const auto count = static_cast<std::size_t>(run.pipeline * run.chunks);
-  const std::vector<int> cuts = count == 1
-      ? std::vector<int>{0, static_cast<int>(layers.size())}
-      : run.cuts.size() == count + 1
-      ? run.cuts
-      : pipeline::partition(
-            facts,
-            static_cast<int>(count),
-            pipeline::by_work(facts, /*equal_blocks=*/true));
+  const std::vector<int> cuts = cuts_of(run, facts, count);
   std::vector<PartShare> parts(count);
   std::int64_t block = 0;
   for (std::size_t p = 0; p < count; ++p) {

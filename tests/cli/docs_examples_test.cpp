@@ -5,6 +5,7 @@
 // example.
 
 #include "support/command.h"
+#include "support/docs_blocks.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
 
@@ -29,29 +30,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-/// The texts between "```KIND" and "```".
-std::vector<std::string> blocks_of(
-    const std::string& page,
-    const std::string& kind) {
-  std::istringstream text(
-      read_text(fs::path(CAIRN_SOURCE_DIR) / "docs" / page));
-  std::vector<std::string> blocks;
-  bool inside = false;
-  bool wanted = false;
-  for (std::string line; std::getline(text, line);) {
-    if (line.starts_with("```")) {
-      inside = !inside;
-      wanted = inside && line == "```" + kind;
-      if (wanted) {
-        blocks.emplace_back();
-      }
-    } else if (wanted) {
-      blocks.back() += line + "\n";
-    }
-  }
-  return blocks;
-}
 
 /// A folder to run commands in.
 class DocsExamples : public ::testing::Test {

@@ -85,7 +85,7 @@ TEST_F(PlannedRun, SaysByPlanWhatDidNotFit) {
   const std::string all = result.out + result.err;
   EXPECT_THAT(all, HasSubstr("out of memory in forward"));
   EXPECT_THAT(
-      all.substr(all.rfind("by plan: ")),
+      all.substr(all.rfind("error: by plan: ")),
       AllOf(HasSubstr(" GB of each rank's "), HasSubstr("\n  activations ")));
 }
 

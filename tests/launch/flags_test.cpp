@@ -139,17 +139,11 @@ TEST(LaunchFlags, SayWhatTheyExpect) {
       {"--nnodes=99999999999"},
       "--num_nodes is \"99999999999\"; a whole "
       "number");
+  expect({"--autotuning", "yes"}, "--autotuning is \"yes\"; tune or run");
   expect({"--grace=nan"}, "--grace is \"nan\"; a number from 0 to 3600");
 }
 
 TEST(LaunchFlags, OfDeepSpeedAreRefusedByName) {
-  expect_refusal(
-      {"--autotuning=tune", "true"},
-      "--autotuning is known to DeepSpeed, not supported by Cairn; autotuning "
-      "is not there yet");
-  expect_refusal(
-      {"--autotuning", "run", "true"},
-      "autotuning is not there yet");
   expect_refusal(
       {"--elastic-training", "true"},
       "the number of ranks is fixed");

@@ -6,6 +6,10 @@
 #include <cairn/model/presets.h>
 #include <cairn/plan/estimate.h>
 
+#include "support/command.h"
+#include "support/docs_blocks.h"
+#include "support/error_text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -224,6 +228,62 @@ TEST(PlanEstimate, TheTimelineHasEveryPass) {
       EXPECT_GE(stage[i].begin, stage[i - 1].end);
     }
   }
+}
+
+TEST(PlanEstimate, OfTheDocsExampleIsWhatThePageShows) {
+  // clang-format off
+const auto model = cairn::model::gpt_description({.layers = 24, .hidden = 2048, .heads = 16, .sequence = 2048});
+const auto estimate = cairn::plan::estimate(
+    {.model = cairn::model::with_padding(model), .sequence = 2048},
+    {.gpus = 8, .zero_stage = 2, .micro_batch = 4, .global_batch = 256},
+    cairn::plan::find_cluster("dgx-h100"));
+  // clang-format on
+  EXPECT_TRUE(estimate.fits);
+  EXPECT_NEAR(estimate.parameters, 1.3e9, 0.1e9);
+  const auto blocks = cairn::testing::blocks_of("planning.md", "cpp");
+  ASSERT_EQ(blocks.size(), 1U);
+  const std::string& page = blocks.front();
+  const auto code = page.find("const auto model");
+  ASSERT_NE(code, std::string::npos);
+  EXPECT_THAT(
+      cairn::testing::read_text(__FILE__),
+      HasSubstr(page.substr(code, page.find("// estimate.") - code)));
+}
+
+TEST(PlanEstimate, OfThisMachineIsInTheTypesOfTheTraining) {
+  Training training = gpt(2, 256, 4);
+  const RunLayout layout{.gpus = 2, .micro_batch = 1, .global_batch = 2};
+  const Cluster cpu = cpu_machine(2);
+  EXPECT_GT(cpu.gpu.memory_bytes, 0);
+  EXPECT_DOUBLE_EQ(cpu.gpu.memory_bytes, cpu_machine(1).gpu.memory_bytes / 2)
+      << "ranks share it";
+  const Estimate half = estimate(training, layout, cpu);
+  training.value_bytes = 4;
+  const Estimate full = estimate(training, layout, cpu);
+  EXPECT_DOUBLE_EQ(full.memory.activations, 2 * half.memory.activations);
+
+  const auto gpus = gpu_machine("NVIDIA A100-SXM4-80GB");
+  ASSERT_TRUE(gpus);
+  EXPECT_EQ(gpus->gpu.name, "A100-80GB");
+  EXPECT_FALSE(gpu_machine("NVIDIA T4"));
+  EXPECT_THAT(
+      cairn::error_text([&] { estimate(training, layout, *gpus); }),
+      HasSubstr("does not say how fast its GPUs are in fp32"));
+}
+
+TEST(PlanEstimate, FollowsTheCutThatIsAskedFor) {
+  const Training training = gpt(4, 1024, 8);
+  RunLayout layout{
+      .gpus = 2,
+      .pipeline = 2,
+      .micro_batch = 1,
+      .global_batch = 4};
+  const Estimate own = estimate(training, layout, selene());
+  // The embedding and one of four blocks come first.
+  layout.cuts = {0, 2, 7};
+  const Estimate cut = estimate(training, layout, selene());
+  EXPECT_LT(own.iteration_seconds, cut.iteration_seconds);
+  EXPECT_EQ(cut.heaviest_stage, 1);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "base/internal/freed_memory.h"
 #include "cli/launch/launch_flags.h"
 #include "cli/program/command.h"
+#include "cli/tune/tune_by_launcher.h"
 #include "launch/internal/free_port.h"
 #include "launch/internal/host_filter.h"
 #include "launch/internal/job.h"
@@ -286,6 +287,54 @@ int launch_hosts(
   return run_hosts(plan, flags.job, logger);
 }
 
+/// The words of the command line before the program, without those that ask
+/// for tuning, and without restarts, which would repeat an experiment.
+Arguments words_to_repeat(
+    const Arguments& arguments,
+    const Arguments& program) {
+  Arguments words;
+  const std::size_t end = arguments.size() - program.size();
+  for (std::size_t i = 0; i < end; ++i) {
+    std::string name = arguments[i].substr(0, arguments[i].find('='));
+    std::ranges::replace(name, '-', '_');
+    const bool left_out = name == "__autotuning" || name == "__max_restarts";
+    if (!left_out) {
+      words.push_back(arguments[i]);
+    } else if (arguments[i].find('=') == std::string::npos) {
+      ++i; // its value
+    }
+  }
+  if (!words.empty() && words.back() == "--") {
+    words.pop_back();
+  }
+  return words;
+}
+
+/// Runs `cairn tune` on what would have been started.
+int tune_instead(
+    const LaunchFlags& flags,
+    const Arguments& arguments,
+    int ranks) {
+  const Arguments words = words_to_repeat(arguments, flags.program);
+  Arguments all{
+      std::string(by_launcher),
+      std::to_string(ranks),
+      flags.autotuning == Autotuning::run ? "run" : "tune",
+      std::to_string(words.size())};
+  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), flags.program.begin(), flags.program.end());
+  const auto commands = all_commands();
+  const auto tune = std::ranges::find(
+      commands,
+      std::string_view("tune"),
+      [](const Command& command) { return command.name; });
+  if (tune == commands.end()) {
+    throw ConfigError(
+        {.what = "this program has no `tune`", .where = "--autotuning"});
+  }
+  return tune->run(all);
+}
+
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<long>(seconds * 1000));
 }
@@ -320,6 +369,9 @@ int run_launch(const Arguments& arguments) {
   const Logger logger;
   const auto machine = inspect_machine();
   const auto world = find_world(flags, machine);
+  if (flags.autotuning != Autotuning::off) {
+    return tune_instead(flags, arguments, world.size());
+  }
   const bool all_here =
       world.hosts.size() == 1 && is_this_machine(world.hosts.front().name);
   if (flags.world.share_gpu && !all_here) {

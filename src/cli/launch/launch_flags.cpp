@@ -19,11 +19,8 @@ namespace {
 using namespace cairn::launch;
 
 /// Flags of DeepSpeed's launcher that Cairn refuses, with advice.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
     refused_flags = {{
-        {"--autotuning",
-         "autotuning is not there yet; leave it out and choose the micro batch "
-         "and the ZeRO stage yourself"},
         {"--elastic_training", "the number of ranks is fixed; leave it out"},
         {"--min_elastic_nodes", "the number of ranks is fixed; leave it out"},
         {"--max_elastic_nodes", "the number of ranks is fixed; leave it out"},

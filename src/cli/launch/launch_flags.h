@@ -17,6 +17,9 @@ namespace cairn::cli {
 
 enum class Color { automatic, always, never };
 
+/// `--autotuning`: find the best settings, and then train with them.
+enum class Autotuning { off, tune, run };
+
 /// The command line of `cairn launch`, as it was typed.
 struct LaunchFlags {
   launch::JobRanksOptions world;
@@ -32,6 +35,7 @@ struct LaunchFlags {
   double restart_delay = 1;
   Color color = Color::automatic;
   bool dry_run = false;
+  Autotuning autotuning = Autotuning::off;
   bool print_slurm = false;
   bool print_kubernetes = false;
   launch::JobOptions job;

@@ -234,6 +234,15 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
          flags.dry_run,
          "print what would be started, and start nothing")
       ->group(group);
+  app.add_option_function<std::string>(
+         "--autotuning",
+         choose<Autotuning>(
+             "--autotuning",
+             {{"tune", Autotuning::tune}, {"run", Autotuning::run}},
+             flags.autotuning),
+         "tune: find the fastest settings of `pretrain`, as cairn tune does; "
+         "run: and then train with them")
+      ->group(group);
   // Flags for launchers that launchers start, and for tests.
   app.add_flag("--node-launcher", flags.job.is_node_launcher)->group("");
   app.add_option("--world", flags.all_hosts)->group("");

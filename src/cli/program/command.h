@@ -36,6 +36,7 @@ int run_memory(const Arguments& arguments);     // plan_command.cpp
 int run_plan(const Arguments& arguments);       // plan_command.cpp
 int run_report(const Arguments& arguments);     // report_command.cpp
 int run_schedule(const Arguments& arguments);   // schedule_command.cpp
+int run_tune(const Arguments& arguments);       // tune_command.cpp
 int run_train_tokenizer(
     const Arguments& arguments); // train_tokenizer_command.cpp
 

@@ -17,6 +17,7 @@ constexpr Command commands[] = {
     {"schedule", "what the stages of a pipeline do when", run_schedule},
     {"plan", "what a run will need, and the best layout", run_plan},
     {"memory", "how much memory each rank of a run needs", run_memory},
+    {"tune", "try out what trains fastest on this machine", run_tune},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
     {"evaluate", "measure how well a trained model does a task", nullptr},

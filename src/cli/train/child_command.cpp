@@ -103,6 +103,13 @@ void ChildCommand::kill() {
   wait();
 }
 
+void ChildCommand::stop() {
+  if (!code_) {
+    ::kill(process_, SIGTERM);
+    wait();
+  }
+}
+
 std::string command_text(const Arguments& arguments, std::size_t indent) {
   constexpr std::size_t width = 92;
   std::string text = "cairn";

@@ -31,6 +31,8 @@ class ChildCommand {
   int wait();
   /// Ends all of its processes at once, as a crash would.
   void kill();
+  /// Asks it to end, and waits until it has.
+  void stop();
 
  private:
   pid_t process_ = -1;

@@ -13,8 +13,13 @@ void watch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = [](int signal) { stopped_by = signal; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) { // nohup and `&` rely on that
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
 }
 
 void throw_if_stopped() {

@@ -75,8 +75,9 @@ void check_choice(
 
 void check_support(const Config& config) {
   for (const auto& [path, node] : config.deepspeed.unsupported) {
-    if (!asks_for_nothing(node)) {
-      refuse_unsupported(config, path, find_key(path)->support.reason);
+    const Support& support = find_key(path)->support;
+    if (support.kind == Support::Kind::refused && !asks_for_nothing(node)) {
+      refuse_unsupported(config, path, support.reason);
     }
   }
   const auto& optimizer = config.deepspeed.optimizer.type;

@@ -14,7 +14,7 @@
 namespace cairn::config {
 namespace {
 
-constexpr std::array<std::pair<Actor, std::string_view>, 9> actor_names{
+constexpr std::array<std::pair<Actor, std::string_view>, 10> actor_names{
     {{Actor::engine, "the engine"},
      {Actor::pretrain, "pretrain"},
      {Actor::generate, "generate"},
@@ -23,7 +23,8 @@ constexpr std::array<std::pair<Actor, std::string_view>, 9> actor_names{
      {Actor::preprocess, "preprocess"},
      {Actor::merge_mp_partitions, "merge-mp-partitions"},
      {Actor::evaluate, "evaluate"},
-     {Actor::finetune, "evaluate (fine-tuning)"}}};
+     {Actor::finetune, "evaluate (fine-tuning)"},
+     {Actor::tune, "tune"}}};
 
 bool is_inside(const Key& key, std::string_view section) {
   return key.name.size() > section.size() && key.name.starts_with(section) &&

@@ -19,7 +19,8 @@ enum class Actor : unsigned {
   preprocess = 32,
   merge_mp_partitions = 64,
   evaluate = 128, ///< `cairn evaluate` with a task that trains nothing
-  finetune = 256  ///< `cairn evaluate` with a task that BERT is fine-tuned for
+  finetune = 256, ///< `cairn evaluate` with a task that BERT is fine-tuned for
+  tune = 512      ///< `cairn tune` and `cairn launch --autotuning`
 };
 
 /// A set of actors.

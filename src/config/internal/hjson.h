@@ -20,4 +20,7 @@ Node parse_hjson(std::string_view text, std::string_view name);
 /// Reads a file in the same way.
 Node read_hjson_file(const std::string& path);
 
+/// The value as plain JSON.
+std::string plain_json(const Node& node);
+
 } // namespace cairn::config

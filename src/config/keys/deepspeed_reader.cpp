@@ -74,6 +74,9 @@ class Reader {
     switch (key.kind) {
       case Key::Kind::opaque:
         result_.config.unsupported.emplace(key.name, value);
+        if (key.support.kind == Support::Kind::without_effect) {
+          warn(place, fmt::format("has no effect: {}", key.support.reason));
+        }
         return;
       case Key::Kind::section:
         open_section(key, value, place);

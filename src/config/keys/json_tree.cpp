@@ -1,5 +1,7 @@
 #include "config/keys/json_tree.h"
 
+#include "config/internal/hjson.h"
+
 namespace cairn::config {
 namespace {
 
@@ -29,6 +31,10 @@ struct ToJson {
 
 Json to_json(const Node& node) {
   return std::visit(ToJson{}, node.value);
+}
+
+std::string plain_json(const Node& node) {
+  return to_json(node).dump();
 }
 
 } // namespace cairn::config

@@ -14,6 +14,7 @@ constexpr auto opaque = Key::Kind::opaque;
 constexpr Actors nobody;
 constexpr Actors engine = Actor::engine;
 constexpr Actors pretrain = Actor::pretrain;
+constexpr Actors tune = Actor::tune;
 constexpr Actors probe = Actor::probe | Actor::probe_train;
 
 template <auto member>
@@ -26,7 +27,7 @@ constexpr auto scheduler_param =
 // clang-format off
 constexpr Key rows[] = {
     {"train_batch_size", to<&D::batch_request, &BatchRequest::train_batch_size>, engine, "Samples per optimizer step over all ranks: micro batch x accumulation x data-parallel size. Derived when left out.", by_default("derived")},
-    {"train_micro_batch_size_per_gpu", to<&D::batch_request, &BatchRequest::train_micro_batch_size_per_gpu>, engine, "Samples one rank puts through one forward pass. Derived when left out.", by_default("derived")},
+    {"train_micro_batch_size_per_gpu", to<&D::batch_request, &BatchRequest::train_micro_batch_size_per_gpu>, engine, "Samples one rank puts through one forward pass. Derived when left out; with \"auto\" `cairn pretrain` asks the planner.", by_default("derived")},
     {"gradient_accumulation_steps", to<&D::batch_request, &BatchRequest::gradient_accumulation_steps>, engine, "Forward and backward passes per optimizer step. Derived when left out.", by_default("derived, else 1")},
     {"managed_gradient_accumulation", to<&D::gradients, &GradientConfig::managed_accumulation>, nobody, "Whether the engine finds the accumulation boundary itself; if not, every call of step() updates the weights.", refused("the engine always finds the accumulation boundary")},
 
@@ -185,7 +186,7 @@ constexpr Key rows[] = {
     {"zero_optimization.offload_optimizer.pipeline_read", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::pipeline_read>, engine, "Read the next bucket from NVMe while this one is updated.", by_default("true")},
     {"zero_optimization.offload_optimizer.pipeline_write", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::pipeline_write>, engine, "Write the last bucket to NVMe while this one is updated.", by_default("true")},
     {"zero_optimization.offload_optimizer.fast_init", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::fast_init>, engine, "Do not write states to NVMe at the start that are zero: the file is."},
-    {"zero_optimization.offload_optimizer.ratio", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::ratio>, engine, "Part of the states that leave the GPU (DeepSpeed has it at stage 3).", between(0, 1)},
+    {"zero_optimization.offload_optimizer.ratio", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::ratio>, engine, "Part of the states that leave the GPU (DeepSpeed has it at stage 3); with \"auto\" `cairn pretrain` asks the planner.", between(0, 1)},
     {"zero_optimization.offload_optimizer.update_on", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::update_on>, engine, "Where the update is computed: on the CPU, which gradients travel to, on the GPU, which the states visit, or where it is measured to be faster at the start. Cairn's own key.", by_default("cpu, or gpu with a ratio below 1")},
     {"zero_optimization.offload_optimizer.super_offload", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::super_offload>, nobody, "Scheme for CPU and GPU in one package.", refused("there is one offload scheme")},
     {"zero_optimization.offload_optimizer.cpuadam_cores_perc", to<&D::zero, &ZeroConfig::offload_optimizer, &OffloadOptimizerConfig::cpuadam_cores_perc>, nobody, "Part of the cores that super_offload uses.", between(0, 1), refused("it belongs to super_offload")},
@@ -246,7 +247,7 @@ constexpr Key rows[] = {
 
     {"pipeline", section, "Pipeline parallelism."},
     {"pipeline.stages", to<&D::pipeline, &PipelineConfig::stages>, pretrain | probe, "Number of stages; \"auto\" is the mesh's.", at_least(1), by_default("\"auto\"")},
-    {"pipeline.partition", to<&D::pipeline, &PipelineConfig::partition>, pretrain | probe, "How layers are shared out: best, balanced, uniform, parameters or type:regex."},
+    {"pipeline.partition", to<&D::pipeline, &PipelineConfig::partition>, pretrain | probe, "How layers are shared out: best, balanced, uniform, parameters or type:regex; with \"auto\" `cairn pretrain` asks the planner."},
     {"pipeline.seed_layers", to<&D::pipeline, &PipelineConfig::seed_layers>, nobody, "Seed each layer's initial weights on its own."},
     {"pipeline.activation_checkpoint_interval", to<&D::pipeline, &PipelineConfig::activation_checkpoint_interval>, nobody, "Layers between activation checkpoints; 0: none.", at_least(0)},
     {"pipeline.pipe_partitioned", to<&D::pipeline, &PipelineConfig::pipe_partitioned>, nobody, "Split activations sent between stages over tensor-parallel ranks.", no_effect("what is split follows from the tensor-parallel layers")},
@@ -340,27 +341,27 @@ constexpr Key rows[] = {
     {"elasticity.num_gpus_per_node", to<&D::elasticity, &ElasticityConfig::num_gpus_per_node>, engine, "Ranks of a node (0.2).", at_least(1)},
 
     {"autotuning", section, "Search for a good stage and micro batch."},
-    {"autotuning.enabled", to<&D::autotuning, &AutotuningConfig::enabled>, nobody, "Search."},
-    {"autotuning.fast", to<&D::autotuning, &AutotuningConfig::fast>, nobody, "Vary only the ZeRO stage and the micro batch."},
-    {"autotuning.results_dir", to<&D::autotuning, &AutotuningConfig::results_dir>, nobody, "Folder for results."},
-    {"autotuning.exps_dir", to<&D::autotuning, &AutotuningConfig::exps_dir>, nobody, "Folder for descriptions of experiments."},
-    {"autotuning.overwrite", to<&D::autotuning, &AutotuningConfig::overwrite>, nobody, "Repeat experiments that have results."},
-    {"autotuning.metric", to<&D::autotuning, &AutotuningConfig::metric>, nobody, "What is best."},
-    {"autotuning.metric_path", to<&D::autotuning, &AutotuningConfig::metric_path>, nobody, "File that the program writes the metric to.", by_default("null")},
-    {"autotuning.start_profile_step", to<&D::autotuning, &AutotuningConfig::start_profile_step>, nobody, "First measured step.", at_least(1)},
-    {"autotuning.end_profile_step", to<&D::autotuning, &AutotuningConfig::end_profile_step>, nobody, "Last measured step.", at_least(1)},
-    {"autotuning.tuner_type", to<&D::autotuning, &AutotuningConfig::tuner_type>, nobody, "Order of the search."},
-    {"autotuning.tuner_early_stopping", to<&D::autotuning, &AutotuningConfig::tuner_early_stopping>, nobody, "Experiments without gain before the search ends.", at_least(1)},
-    {"autotuning.tuner_num_trials", to<&D::autotuning, &AutotuningConfig::tuner_num_trials>, nobody, "Experiments per stage at most.", at_least(1)},
-    {"autotuning.max_train_batch_size", to<&D::autotuning, &AutotuningConfig::max_train_batch_size>, nobody, "Largest effective batch to try.", at_least(1), by_default("no limit")},
-    {"autotuning.min_train_batch_size", to<&D::autotuning, &AutotuningConfig::min_train_batch_size>, nobody, "Smallest effective batch to try.", at_least(1)},
-    {"autotuning.max_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::max_train_micro_batch_size_per_gpu>, nobody, "Largest micro batch to try.", at_least(1)},
-    {"autotuning.min_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::min_train_micro_batch_size_per_gpu>, nobody, "Smallest micro batch to try.", at_least(1)},
-    {"autotuning.num_tuning_micro_batch_sizes", to<&D::autotuning, &AutotuningConfig::num_tuning_micro_batch_sizes>, nobody, "Micro batches to try per stage.", at_least(1)},
-    {"autotuning.mp_size", to<&D::autotuning, &AutotuningConfig::mp_size>, nobody, "Ranks that share one model.", at_least(1)},
-    {"autotuning.arg_mappings", opaque, "How experiments set the program's arguments.", refused("there is no autotuner yet")},
-    {"autotuning.model_info", opaque, "Size of the model.", refused("there is no autotuner yet")},
-    {"autotuning.model_info_path", opaque, "File with the size of the model.", refused("there is no autotuner yet")},
+    {"autotuning.enabled", to<&D::autotuning, &AutotuningConfig::enabled>, tune, "Search, with `cairn tune` or `cairn launch --autotuning`, which refuse `false`; without them nothing is searched."},
+    {"autotuning.fast", to<&D::autotuning, &AutotuningConfig::fast>, tune, "Vary only the ZeRO stage and the micro batch, not the layout on the ranks, buckets and recomputation."},
+    {"autotuning.results_dir", to<&D::autotuning, &AutotuningConfig::results_dir>, tune, "Folder for results."},
+    {"autotuning.exps_dir", to<&D::autotuning, &AutotuningConfig::exps_dir>, tune, "Folder for descriptions of experiments with their results."},
+    {"autotuning.overwrite", to<&D::autotuning, &AutotuningConfig::overwrite>, tune, "Repeat experiments that have results."},
+    {"autotuning.metric", to<&D::autotuning, &AutotuningConfig::metric>, tune, "What is best: the shortest update, most samples or most operations a second."},
+    {"autotuning.metric_path", to<&D::autotuning, &AutotuningConfig::metric_path>, nobody, "File that the program writes the metric to.", by_default("null"), refused("the metric is read from the run's log; leave it out")},
+    {"autotuning.start_profile_step", to<&D::autotuning, &AutotuningConfig::start_profile_step>, tune, "First measured step.", at_least(1)},
+    {"autotuning.end_profile_step", to<&D::autotuning, &AutotuningConfig::end_profile_step>, tune, "Last measured step.", at_least(1)},
+    {"autotuning.tuner_type", to<&D::autotuning, &AutotuningConfig::tuner_type>, tune, "Order of the search: as in a grid, by chance, or the fastest by plan first."},
+    {"autotuning.tuner_early_stopping", to<&D::autotuning, &AutotuningConfig::tuner_early_stopping>, tune, "Experiments without gain before the search ends.", at_least(1)},
+    {"autotuning.tuner_num_trials", to<&D::autotuning, &AutotuningConfig::tuner_num_trials>, tune, "Experiments per stage at most.", at_least(1)},
+    {"autotuning.max_train_batch_size", to<&D::autotuning, &AutotuningConfig::max_train_batch_size>, tune, "Largest effective batch to try.", at_least(1), by_default("no limit")},
+    {"autotuning.min_train_batch_size", to<&D::autotuning, &AutotuningConfig::min_train_batch_size>, tune, "Smallest effective batch to try.", at_least(1)},
+    {"autotuning.max_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::max_train_micro_batch_size_per_gpu>, tune, "Largest micro batch to try.", at_least(1)},
+    {"autotuning.min_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::min_train_micro_batch_size_per_gpu>, tune, "Smallest micro batch to try.", at_least(1)},
+    {"autotuning.num_tuning_micro_batch_sizes", to<&D::autotuning, &AutotuningConfig::num_tuning_micro_batch_sizes>, tune, "Micro batches to try per stage.", at_least(1)},
+    {"autotuning.mp_size", to<&D::autotuning, &AutotuningConfig::mp_size>, tune, "Ranks that share one model.", at_least(1)},
+    {"autotuning.arg_mappings", opaque, "How experiments set the program's arguments.", no_effect("`cairn tune` knows the flags of `cairn pretrain` that mean the same as keys")},
+    {"autotuning.model_info", opaque, "Size of the model.", no_effect("the planner takes it from the model's flags")},
+    {"autotuning.model_info_path", opaque, "File with the size of the model.", no_effect("the planner takes it from the model's flags")},
 
     {"allgather_size", opaque, "Bucket size beside the old \"zero_optimization\": true.", refused("gathers have no size to set")},
     {"comet", opaque, "Logging to Comet.", refused("use tensorboard or csv_monitor instead")},

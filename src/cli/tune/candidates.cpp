@@ -1,0 +1,308 @@
+#include "cli/tune/candidates.h"
+
+#include "cli/plan/plan_output.h"
+#include "cli/plan/plan_request.h"
+#include "plan/internal/from_config.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+
+namespace cairn::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::RunLayout;
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t each = 1; each <= number; ++each) {
+    if (number % each == 0) {
+      all.push_back(each);
+    }
+  }
+  return all;
+}
+
+/// Goes through all settings of a training.
+class Finder {
+ public:
+  explicit Finder(const TuneRequest& request)
+      : request_(request), options_(request.options) {
+    found_.given.layout = plan::layout_of(request.config);
+    accumulation_ = request.config.deepspeed.batch->accumulation;
+  }
+
+  Candidates run() {
+    estimate(found_.given);
+    const RunLayout& given = found_.given.layout;
+    for (const std::int64_t tensor : degrees(Tuned::tensor, given.tensor)) {
+      for (const std::int64_t pipeline :
+           degrees(Tuned::pipeline, given.pipeline)) {
+        const std::int64_t model = tensor * pipeline * given.context;
+        if (request_.ranks % model != 0 || !wanted_model(tensor * pipeline)) {
+          continue;
+        }
+        RunLayout run = given;
+        run.tensor = tensor;
+        run.pipeline = pipeline;
+        run.sequence_parallel = given.sequence_parallel && tensor > 1;
+        try_stages(run);
+      }
+    }
+    order();
+    return std::move(found_);
+  }
+
+ private:
+  bool varies(Tuned setting) const { return request_.varied.contains(setting); }
+
+  std::vector<std::int64_t> degrees(Tuned setting, std::int64_t given) const {
+    return varies(setting) ? divisors(request_.ranks)
+                           : std::vector<std::int64_t>{given};
+  }
+
+  /// mp_size says how many ranks share a model, if it is given.
+  bool wanted_model(std::int64_t ranks) const {
+    return !request_.config.given.contains("autotuning.mp_size") ||
+        ranks == options_.mp_size;
+  }
+
+  void try_stages(RunLayout run) {
+    std::vector<int> stages{run.zero_stage};
+    if (varies(Tuned::zero_stage)) {
+      stages = run.data() * run.context == 1 ? std::vector<int>{0}
+          : run.pipeline > 1                 ? std::vector<int>{0, 1}
+                                             : std::vector<int>{0, 1, 2, 3};
+    }
+    for (const int stage : stages) {
+      run.zero_stage = stage;
+      for (const std::int64_t micro : micro_batches(run)) {
+        run.micro_batch = micro;
+        run.global_batch = request_.fixed_batch
+            ? run.global_batch
+            : micro * accumulation_ * run.data();
+        if (run.global_batch % (micro * run.data()) != 0 ||
+            run.global_batch < options_.min_train_batch_size ||
+            run.global_batch >
+                options_.max_train_batch_size.value_or(run.global_batch)) {
+          continue;
+        }
+        try_recompute(run);
+      }
+    }
+  }
+
+  std::vector<std::int64_t> micro_batches(const RunLayout& run) const {
+    if (!varies(Tuned::micro_batch)) {
+      return {run.micro_batch};
+    }
+    std::vector<std::int64_t> all;
+    const std::int64_t most = options_.max_train_micro_batch_size_per_gpu;
+    if (request_.fixed_batch) {
+      for (const std::int64_t each : divisors(run.global_batch / run.data())) {
+        all.push_back(each);
+      }
+    } else {
+      for (std::int64_t each = 1; each <= most; each *= 2) {
+        all.push_back(each);
+      }
+    }
+    std::erase_if(all, [&](std::int64_t each) {
+      return each > most || each < options_.min_train_micro_batch_size_per_gpu;
+    });
+    return all;
+  }
+
+  /// Recomputation is slower: it is for what does not fit without.
+  void try_recompute(RunLayout run) {
+    const bool fits = consider(run);
+    if (varies(Tuned::recompute) && run.recompute != plan::Recompute::blocks &&
+        (!fits || !request_.training)) {
+      run.recompute = plan::Recompute::blocks;
+      consider(run);
+    }
+  }
+
+  /// True if it fits by plan, or is impossible anyway.
+  bool consider(const RunLayout& run) {
+    Candidate candidate{.layout = run};
+    ++found_.tried;
+    if (!possible(candidate)) {
+      return true;
+    }
+    estimate(candidate);
+    if (candidate.estimate && !candidate.estimate->fits) {
+      ++found_.too_large;
+      if (!found_.nearest ||
+          candidate.estimate->memory.total() < found_.nearest->memory.total()) {
+        found_.nearest = candidate.estimate;
+      }
+      return false;
+    }
+    found_.best.push_back(std::move(candidate));
+    return true;
+  }
+
+  /// True if `cairn pretrain` would take the settings.
+  bool possible(const Candidate& candidate) const {
+    const TunedRun run = tuned_run(request_, candidate);
+    try {
+      config::Config::load(
+          {.json = run.deepspeed,
+           .flags = run.flags,
+           .world_size = request_.ranks});
+      return true;
+    } catch (const ConfigError&) {
+      return false;
+    }
+  }
+
+  void estimate(Candidate& candidate) const {
+    if (!request_.training || !request_.cluster) {
+      return;
+    }
+    try {
+      candidate.estimate = plan::estimate(
+          *request_.training,
+          candidate.layout,
+          *request_.cluster);
+    } catch (const ConfigError&) {
+      // A layout that the planner does not know is tried without its help.
+    }
+  }
+
+  /// By plan, larger is better.
+  double promise(const Candidate& candidate) const {
+    if (!candidate.estimate) {
+      return 0;
+    }
+    return options_.metric == config::TuningMetric::latency
+        ? -candidate.estimate->iteration_seconds
+        : candidate.estimate->tokens_per_second_per_gpu;
+  }
+
+  void order() {
+    std::vector<Candidate>& all = found_.best;
+    const auto better = [&](const Candidate& a, const Candidate& b) {
+      return promise(a) > promise(b);
+    };
+    std::ranges::stable_sort(all, better);
+    // So many micro batches of each layout, the most promising ones.
+    std::map<
+        std::tuple<std::int64_t, std::int64_t, int, plan::Recompute>,
+        std::int64_t>
+        counts;
+    std::erase_if(all, [&](const Candidate& each) {
+      const RunLayout& run = each.layout;
+      return ++counts
+                 [{run.tensor, run.pipeline, run.zero_stage, run.recompute}] >
+          options_.num_tuning_micro_batch_sizes;
+    });
+    if (options_.tuner_type == config::TunerType::gridsearch) {
+      std::ranges::stable_sort(all, {}, [](const Candidate& each) {
+        const RunLayout& run = each.layout;
+        return std::tuple(
+            run.tensor,
+            run.pipeline,
+            run.zero_stage,
+            run.micro_batch);
+      });
+    } else if (options_.tuner_type == config::TunerType::random) {
+      std::mt19937 generator(1234); // the same order every time
+      std::ranges::shuffle(all, generator);
+    }
+  }
+
+  const TuneRequest& request_;
+  const config::AutotuningConfig& options_;
+  std::int64_t accumulation_ = 1;
+  Candidates found_;
+};
+
+} // namespace
+
+Candidates find_candidates(const TuneRequest& request) {
+  return Finder(request).run();
+}
+
+std::vector<Candidate> refinements(
+    const TuneRequest& request,
+    const Candidate& best) {
+  std::vector<Candidate> more;
+  const RunLayout& run = best.layout;
+  if (run.data() * run.context == 1 || run.zero_stage == 0) {
+    return more; // nothing is reduced in buckets
+  }
+  if (request.varied.contains(Tuned::overlap)) {
+    const bool now =
+        request.config.given.contains("zero_optimization.overlap_comm")
+        ? request.config.deepspeed.zero.overlap_comm.value()
+        : run.zero_stage == 3;
+    more.push_back(best);
+    more.back().overlap = !now;
+  }
+  if (request.varied.contains(Tuned::bucket)) {
+    for (const std::int64_t elements :
+         {std::int64_t{1'000'000},
+          std::int64_t{20'000'000},
+          std::int64_t{200'000'000}}) {
+      more.push_back(best);
+      more.back().bucket = elements;
+    }
+  }
+  return more;
+}
+
+std::string shown_candidate(const Candidate& candidate) {
+  const RunLayout& run = candidate.layout;
+  std::string text = run.tensor * run.pipeline * run.context == 1
+      ? fmt::format("ZeRO {}, micro batch {}", run.zero_stage, run.micro_batch)
+      : shown_layout(run);
+  if (run.tensor * run.pipeline * run.context == 1 &&
+      run.recompute == plan::Recompute::blocks) {
+    text += ", recompute";
+  }
+  if (run.micro_batches() > 1) {
+    text += fmt::format(" x {}", run.micro_batches());
+  }
+  if (candidate.bucket) {
+    text +=
+        fmt::format(", bucket {:g}", static_cast<double>(*candidate.bucket));
+  }
+  if (candidate.overlap) {
+    text += *candidate.overlap ? ", overlap" : ", no overlap";
+  }
+  return text;
+}
+
+TunedRun tuned_run(const TuneRequest& request, const Candidate& candidate) {
+  TunedRun run{.flags = request.flags};
+  const Arguments settings = flags_of(candidate.layout);
+  run.flags.insert(run.flags.end(), settings.begin(), settings.end());
+  Json json = Json::parse(request.deepspeed);
+  json.erase("autotuning");
+  json["train_batch_size"] = candidate.layout.global_batch;
+  json["train_micro_batch_size_per_gpu"] = candidate.layout.micro_batch;
+  json.erase("gradient_accumulation_steps");
+  Json& zero = json["zero_optimization"];
+  if (!zero.is_object()) { // null, or the oldest form: true
+    zero = Json::object();
+  }
+  zero["stage"] = candidate.layout.zero_stage;
+  if (candidate.bucket) {
+    zero["reduce_bucket_size"] = *candidate.bucket;
+  }
+  if (candidate.overlap) {
+    zero["overlap_comm"] = *candidate.overlap;
+  }
+  run.deepspeed = json.dump(2) + "\n";
+  return run;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,390 @@
+#include "cli/tune/tune_request.h"
+
+#include "base/internal/edit_distance.h"
+#include "cli/program/own_flags.h"
+#include "cli/tune/tune_by_launcher.h"
+#include "config/internal/flag_file.h"
+#include "config/internal/hjson.h"
+#include "launch/internal/job_ranks.h"
+#include "launch/internal/machine.h"
+#include "plan/internal/from_config.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+constexpr const char* tune_usage =
+    R"(usage: cairn tune [FLAGS] [CONFIG.json] gpt|bert|t5 [FLAGS of cairn pretrain]
+
+Finds the fastest settings of a training on this machine. The planner says which
+candidates fit and how fast they should be; the best few run for a few steps,
+each in processes of its own, and are measured. What the flags and CONFIG.json
+(DeepSpeed's) give stays as it is; what they leave out is tuned.
+
+  --num-gpus N          ranks (all GPUs; one rank without GPUs)
+  --vary LIST           tune these and nothing else, although they are given:
+                        micro-batch, zero-stage, tensor, pipeline, recompute,
+                        bucket, overlap
+  --trials N            experiments at most (8)
+  --steps FIRST-LAST    measured steps of an experiment (3-5)
+  --metric NAME         throughput (default), latency or flops
+  --trial-seconds N     an experiment that takes longer is ended (600)
+  --cluster NAME|FILE   machine to plan for, if it is not to be this one
+  --results-dir DIR     where results.json, best.json and best.sh go
+                        (autotuning_results)
+  --exps-dir DIR        keep a description of every experiment; experiments
+                        that are there are not repeated
+  --json                print the results as JSON instead of the table
+  --train               train with the best settings afterwards
+
+The section "autotuning" of CONFIG.json says the same; flags win. Only results
+are left behind, after Ctrl-C nothing.
+
+example:
+  cairn tune --num-gpus 2 gpt --num-layers 4 --hidden-size 128 \
+    --num-attention-heads 4 --seq-length 128 --vocab-size 512 \
+    --tokenizer-type NullTokenizer --mock-data --global-batch-size 32 --lr 1e-3
+)";
+
+constexpr std::array<std::string_view, 9> tune_values{
+    "--num-gpus",
+    "--vary",
+    "--trials",
+    "--steps",
+    "--metric",
+    "--trial-seconds",
+    "--cluster",
+    "--results-dir",
+    "--exps-dir"};
+constexpr std::array<std::string_view, 2> tune_switches{"--json", "--train"};
+
+struct TunedName {
+  std::string_view name;
+  Tuned setting;
+  std::vector<const char*> given_by; ///< flags and keys
+};
+
+const std::vector<TunedName>& tuned_names() {
+  static const std::vector<TunedName> names{
+      {"micro-batch",
+       Tuned::micro_batch,
+       {"--micro-batch-size", "train_micro_batch_size_per_gpu"}},
+      {"zero-stage",
+       Tuned::zero_stage,
+       {"--zero-stage",
+        "zero_optimization.stage",
+        "--use-distributed-optimizer"}},
+      {"tensor", Tuned::tensor, {"--tensor-model-parallel-size"}},
+      {"pipeline", Tuned::pipeline, {"--pipeline-model-parallel-size"}},
+      {"recompute",
+       Tuned::recompute,
+       {"--checkpoint-activations",
+        "--recompute-activations",
+        "--recompute-granularity"}},
+      {"bucket", Tuned::bucket, {"zero_optimization.reduce_bucket_size"}},
+      {"overlap",
+       Tuned::overlap,
+       {"zero_optimization.overlap_comm",
+        "--overlap-grad-reduce",
+        "--DDP-impl"}}};
+  return names;
+}
+
+std::set<Tuned> settings_in(const std::string& list) {
+  std::set<Tuned> settings;
+  std::vector<std::string_view> names;
+  for (const TunedName& each : tuned_names()) {
+    names.push_back(each.name);
+  }
+  std::size_t begin = 0;
+  while (begin <= list.size()) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    const auto found = std::ranges::find(tuned_names(), name, &TunedName::name);
+    if (found == tuned_names().end()) {
+      const auto closest = nearest(name, names);
+      throw ConfigError(
+          {.what = fmt::format("\"{}\" is nothing that is tuned", name),
+           .where = "--vary",
+           .remedy = closest
+               ? fmt::format("did you mean \"{}\"?", *closest)
+               : fmt::format("choose among {}", fmt::join(names, ", "))});
+    }
+    settings.insert(found->setting);
+    begin = end + 1;
+  }
+  return settings;
+}
+
+void set_steps(config::AutotuningConfig& options, const std::string& text) {
+  const auto dash = text.find('-');
+  if (dash == std::string::npos) {
+    throw ConfigError(
+        {.what = fmt::format("\"{}\" is no range of steps", text),
+         .where = "--steps",
+         .remedy = "write the first and the last one, such as 3-8"});
+  }
+  options.start_profile_step = count_from("--steps", text.substr(0, dash));
+  options.end_profile_step = count_from("--steps", text.substr(dash + 1));
+  if (options.end_profile_step < options.start_profile_step) {
+    throw ConfigError(
+        {.what = "the last step comes before the first one",
+         .where = "--steps",
+         .values = text});
+  }
+}
+
+void set_metric(config::AutotuningConfig& options, const std::string& name) {
+  using config::TuningMetric;
+  for (const auto& [word, metric] :
+       {std::pair{"throughput", TuningMetric::throughput},
+        std::pair{"latency", TuningMetric::latency},
+        std::pair{"flops", TuningMetric::flops}}) {
+    if (name == word) {
+      options.metric = metric;
+      return;
+    }
+  }
+  throw ConfigError(
+      {.what = fmt::format("there is no metric \"{}\"", name),
+       .where = "--metric",
+       .remedy = "choose throughput, latency or flops"});
+}
+
+bool is_given(const config::Config& config, const std::string& name) {
+  return config.given.contains(name);
+}
+
+/// The configuration of the training, with a micro batch of 1 if nothing says
+/// how large a batch is.
+config::Config config_of(TuneRequest& request) {
+  const auto resolved = [&] {
+    return config::Config::resolve(
+        {.flags = request.flags, .world_size = request.ranks});
+  };
+  const auto with_micro_batch = [&] {
+    request.flags.insert(request.flags.end(), {"--micro-batch-size", "1"});
+    config::Config config = resolved();
+    config.given.erase("--micro-batch-size");
+    config.given.erase("train_micro_batch_size_per_gpu");
+    return config;
+  };
+  try {
+    config::Config config = resolved();
+    return config.deepspeed.batch ? config : with_micro_batch();
+  } catch (const ConfigError&) {
+    try {
+      return with_micro_batch();
+    } catch (const ConfigError&) {
+      // That was not what it lacks.
+    }
+    throw;
+  }
+}
+
+/// The planner's view of the training, if it has one.
+void plan(TuneRequest& request, const std::optional<std::string>& cluster) {
+  try {
+    request.training = plan::training_of(request.kind, request.config);
+    request.cluster = cluster ? std::optional(plan::find_cluster(*cluster))
+                              : plan::this_machine(request.ranks);
+    if (!request.cluster) {
+      request.unplanned = "the GPUs of this machine are not known; name a "
+                          "description of them with --cluster";
+      return;
+    }
+    // A layout that the planner cannot estimate shows here.
+    plan::estimate(
+        *request.training,
+        plan::layout_of(request.config),
+        *request.cluster);
+  } catch (const ConfigError& error) {
+    if (cluster) {
+      throw;
+    }
+    request.unplanned = error.what();
+    request.training.reset();
+  }
+}
+
+/// Takes the flags that name DeepSpeed's file out of the flags: experiments
+/// have files of their own.
+void take_file(Arguments& flags) {
+  for (auto word = flags.begin(); word != flags.end();) {
+    std::string name = word->substr(0, word->find('='));
+    std::ranges::replace(name, '-', '_');
+    if (name != "__deepspeed_config" && name != "__deepscale_config") {
+      ++word;
+      continue;
+    }
+    const bool with_value = word->find('=') != std::string::npos;
+    word = flags.erase(word);
+    if (!with_value && word != flags.end()) {
+      word = flags.erase(word);
+    }
+  }
+}
+
+/// What both ways to ask have in common; `own` are flags of `cairn tune`.
+void complete(TuneRequest& request, const OwnFlags& own) {
+  request.flags = config::with_flag_files(request.flags);
+  request.config = config_of(request);
+  config::Config& config = request.config;
+  config.check();
+  if (config.deepspeed.elasticity.enabled) {
+    throw ConfigError(
+        {.what = "elasticity chooses the batch, so nothing is to be tuned",
+         .where = "elasticity.enabled",
+         .remedy = "tune without it"});
+  }
+  if (const auto& file = config.flags.deepspeed.config) {
+    request.deepspeed = config::plain_json(config::read_hjson_file(*file));
+    take_file(request.flags);
+  }
+  const bool section = is_given(config, "autotuning");
+  if (is_given(config, "autotuning.enabled") &&
+      !config.deepspeed.autotuning.enabled) {
+    throw ConfigError(
+        {.what = "is false, but tuning is asked for",
+         .where = config.given.at("autotuning.enabled").text(),
+         .remedy = "set it to true"});
+  }
+  request.options = config.deepspeed.autotuning;
+  config::AutotuningConfig& options = request.options;
+  if (!section) {
+    options.fast = false;
+    options.tuner_type = config::TunerType::model_based;
+    request.trials = 8;
+  }
+  if (!is_given(config, "autotuning.max_train_micro_batch_size_per_gpu")) {
+    options.max_train_micro_batch_size_per_gpu = 64;
+  }
+  if (const auto steps = own.value("--steps")) {
+    set_steps(options, *steps);
+  }
+  if (const auto metric = own.value("--metric")) {
+    set_metric(options, *metric);
+  }
+  if (const auto trials = own.value("--trials")) {
+    request.trials = static_cast<std::size_t>(count_from("--trials", *trials));
+  }
+  if (const auto seconds = own.value("--trial-seconds")) {
+    request.seconds = number_from("--trial-seconds", *seconds);
+  }
+  request.results = own.value("--results-dir").value_or(options.results_dir);
+  if (const auto folder = own.value("--exps-dir")) {
+    request.experiments = *folder;
+    options.overwrite = false;
+  } else if (
+      is_given(config, "autotuning.exps_dir") ||
+      is_given(config, "autotuning.overwrite")) {
+    request.experiments = options.exps_dir;
+  }
+  request.json = own.has("--json");
+  request.train = own.has("--train");
+  request.fixed_batch = is_given(config, "--global-batch-size") ||
+      is_given(config, "train_batch_size");
+  if (const auto list = own.value("--vary")) {
+    request.varied = settings_in(*list);
+  } else {
+    for (const TunedName& each : tuned_names()) {
+      if (std::ranges::none_of(each.given_by, [&](const char* name) {
+            return is_given(config, name);
+          })) {
+        request.varied.insert(each.setting);
+      }
+    }
+    if (options.fast) {
+      std::erase_if(request.varied, [](Tuned each) {
+        return each != Tuned::micro_batch && each != Tuned::zero_stage;
+      });
+    }
+  }
+  plan(request, own.value("--cluster"));
+}
+
+model::ModelKind take_kind(Arguments& words) {
+  const auto kind =
+      words.empty() ? std::nullopt : model::model_kind_named(words.front());
+  if (!kind) {
+    throw ConfigError(
+        {.what = words.empty()
+             ? "no model is named"
+             : fmt::format("\"{}\" is no model that is tuned", words.front()),
+         .remedy = "name gpt, bert or t5, and behind it the flags of "
+                   "`cairn pretrain`"});
+  }
+  words.erase(words.begin());
+  return *kind;
+}
+
+/// The request of `cairn launch LAUNCH --autotuning … PROGRAM`.
+TuneRequest request_of_launcher(const Arguments& arguments) {
+  constexpr std::size_t first = 4; // of the launcher's words
+  const auto count = static_cast<std::size_t>(std::stoul(arguments.at(3)));
+  const auto program =
+      arguments.begin() + static_cast<std::ptrdiff_t>(first + count);
+  if (program == arguments.end() || *program != "pretrain") {
+    throw ConfigError(
+        {.what = "only `cairn pretrain` is tuned",
+         .where = "--autotuning",
+         .values = program == arguments.end() ? "" : *program,
+         .remedy =
+             "write cairn launch --autotuning tune pretrain gpt [FLAGS…]"});
+  }
+  TuneRequest request{
+      .launch = {arguments.begin() + first, program},
+      .flags = {program + 1, arguments.end()},
+      .ranks = std::stol(arguments.at(1))};
+  request.kind = take_kind(request.flags);
+  complete(request, {});
+  request.train = arguments.at(2) == "run";
+  return request;
+}
+
+} // namespace
+
+std::optional<TuneRequest> tune_request(const Arguments& arguments) {
+  if (!arguments.empty() && arguments.front() == by_launcher) {
+    return request_of_launcher(arguments);
+  }
+  OwnFlags own = own_flags(arguments, tune_values, tune_switches);
+  if (arguments.empty() || any_asks_for_help(own.others)) {
+    fmt::print("{}", tune_usage);
+    return std::nullopt;
+  }
+  TuneRequest request;
+  std::optional<std::string> file;
+  if (!own.others.empty() && own.others.front().ends_with(".json")) {
+    file = own.others.front();
+    own.others.erase(own.others.begin());
+  }
+  if (!own.others.empty() && own.others.front() == "pretrain") {
+    own.others.erase(own.others.begin());
+  }
+  request.kind = take_kind(own.others);
+  request.flags = std::move(own.others);
+  if (file) {
+    request.flags.insert(request.flags.end(), {"--deepspeed_config", *file});
+  }
+  launch::JobRanksOptions world;
+  if (const auto ranks = own.value("--num-gpus")) {
+    world.ranks_per_node = static_cast<int>(count_from("--num-gpus", *ranks));
+  }
+  request.ranks = launch::choose_ranks(world, launch::inspect_machine()).size();
+  request.launch = {"--num_gpus", std::to_string(request.ranks)};
+  complete(request, own);
+  return request;
+}
+
+} // namespace cairn::cli

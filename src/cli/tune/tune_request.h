@@ -1,0 +1,60 @@
+#pragma once
+
+#include "cli/program/command.h"
+
+#include <cairn/config/config.h>
+#include <cairn/model/description.h>
+#include <cairn/plan/cluster.h>
+#include <cairn/plan/estimate.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace cairn::cli {
+
+/// A setting that experiments may change.
+enum class Tuned {
+  micro_batch,
+  zero_stage,
+  tensor,
+  pipeline,
+  recompute,
+  bucket,
+  overlap
+};
+
+/// What is to be tuned: a training, and how to look for its best settings.
+struct TuneRequest {
+  model::ModelKind kind = model::ModelKind::gpt;
+  Arguments launch; ///< words of `cairn launch` that stand before the program
+  Arguments flags;  ///< of `cairn pretrain`, behind the model's name
+  std::int64_t ranks = 1;
+  std::string deepspeed = "{}"; ///< the content of the file, as plain JSON
+  config::Config config;        ///< the training as it is given
+  config::AutotuningConfig options;
+
+  std::set<Tuned> varied;
+  bool fixed_batch = false;          ///< the samples of an update are given
+  std::optional<std::size_t> trials; ///< experiments at most, over all stages
+  double seconds = 600;              ///< of an experiment, at most
+  std::filesystem::path results;
+  std::optional<std::filesystem::path> experiments; ///< kept only if asked for
+  bool json = false;
+  bool train = false; ///< train with the best settings afterwards
+
+  /// The planner's view of it; unset where it has none.
+  std::optional<plan::Training> training;
+  std::optional<plan::Cluster> cluster;
+  std::string unplanned; ///< why it has none
+};
+
+/// Reads the arguments of `cairn tune`, or those of `cairn launch
+/// --autotuning` (tune_by_launcher.h). Unset when help was asked for and
+/// printed. Throws ConfigError.
+std::optional<TuneRequest> tune_request(const Arguments& arguments);
+
+} // namespace cairn::cli
