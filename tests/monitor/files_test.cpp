@@ -176,6 +176,7 @@ TEST(JsonLines, EventsSayWhatKindTheyAre) {
     lines.event(
         RunMemory{41, "cpu", {{"parameters", 1024.0}, {"gradients", 512.0}}});
     lines.event(RunEnd{100, "done"});
+    lines.event(RunEstimate{40, "H200", 0.125, {{"total", 2048.0}}});
     lines.event(RunStart{.configuration = "no JSON"});
   }
   std::istringstream text(bytes_of(path));
@@ -184,7 +185,7 @@ TEST(JsonLines, EventsSayWhatKindTheyAre) {
     lines.push_back(nlohmann::json::parse(line));
     EXPECT_EQ(lines.back()["time"], 1700000000.125);
   }
-  ASSERT_EQ(lines.size(), 4U);
+  ASSERT_EQ(lines.size(), 5U);
   EXPECT_EQ(lines[0]["event"], "start");
   EXPECT_EQ(lines[0]["step"], 40);
   EXPECT_EQ(lines[0]["ranks"], 2);
@@ -193,7 +194,11 @@ TEST(JsonLines, EventsSayWhatKindTheyAre) {
   EXPECT_EQ(lines[0]["configuration"]["flags"]["lr"], 0.001);
   EXPECT_EQ(lines[1]["bytes"]["gradients"], 512);
   EXPECT_EQ(lines[2]["reason"], "done");
-  EXPECT_EQ(lines[3]["configuration"], "no JSON");
+  EXPECT_EQ(lines[3]["event"], "estimate");
+  EXPECT_EQ(lines[3]["machine"], "H200");
+  EXPECT_EQ(lines[3]["iteration_seconds"], 0.125);
+  EXPECT_EQ(lines[3]["bytes"]["total"], 2048);
+  EXPECT_EQ(lines[4]["configuration"], "no JSON");
 }
 
 TEST(JsonLines, RefusesWhatIsNoFile) {

@@ -280,10 +280,14 @@ TEST(PlanEstimate, FollowsTheCutThatIsAskedFor) {
       .global_batch = 4};
   const Estimate own = estimate(training, layout, selene());
   // The embedding and one of four blocks come first.
-  layout.cuts = {0, 2, 7};
+  layout.cuts = {0, 2, 8};
   const Estimate cut = estimate(training, layout, selene());
   EXPECT_LT(own.iteration_seconds, cut.iteration_seconds);
   EXPECT_EQ(cut.heaviest_stage, 1);
+  layout.cuts = {0, 2, 9};
+  EXPECT_THAT(
+      cairn::error_text([&] { estimate(training, layout, selene()); }),
+      HasSubstr("8 layers, 2 parts"));
 }
 
 } // namespace

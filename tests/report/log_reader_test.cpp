@@ -47,6 +47,7 @@ TEST(LogReader, TakesValuesAndEvents) {
       std::string(start_line) +
       R"({"step":1,"lm loss":5.5,"grad norm":null,"time":101}
 {"step":1,"event":"memory","device":"cpu","bytes":{"parameters":10,"x":-1}}
+{"step":1,"event":"estimate","machine":"H200","iteration_seconds":0.5,"bytes":{"total":7}}
 {"step":2,"lm loss":4.5,"time":102}
 {"step":2,"validation lm loss":4.75,"time":103}
 {"step":2,"event":"end","reason":"done","time":104}
@@ -63,6 +64,10 @@ TEST(LogReader, TakesValuesAndEvents) {
   EXPECT_EQ(log.curve("grad norm")->last(), std::nullopt);
   EXPECT_EQ(log.curve("validation lm loss")->last(), 4.75);
   EXPECT_THAT(log.memory->bytes, ElementsAre(Pair("parameters", 10.0)));
+  ASSERT_TRUE(log.estimate);
+  EXPECT_EQ(log.estimate->machine, "H200");
+  EXPECT_EQ(log.estimate->iteration_seconds, 0.5);
+  EXPECT_THAT(log.estimate->bytes, ElementsAre(Pair("total", 7.0)));
   EXPECT_EQ(log.end->reason, "done");
   EXPECT_EQ(log.first_time, 100.5);
   EXPECT_EQ(log.last_time, 104);

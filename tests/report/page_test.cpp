@@ -58,6 +58,10 @@ std::string log_text(int steps, double rate) {
         {"time", 1700000000.0 + i}};
     text += line.dump() + "\n";
   }
+  text += R"({"step":1,"event":"estimate","machine":"H200",)"
+          R"("iteration_seconds":0.5,"bytes":)"
+          R"({"parameters":3000000,"total":16000000}})"
+          "\n";
   text += R"({"step":1,"event":"memory","device":"cpu","bytes":)"
           R"({"parameters":4000000,"optimizer":8000000,)"
           R"("most allocated":20000000}})"
@@ -197,7 +201,9 @@ TEST_F(PageInABrowser, ABrowserDrawsIt) {
           HasSubstr("data-chart=\"Tokens per second\""),
           HasSubstr("data-chart=\"Model FLOP/s utilisation (MFU)\""),
           HasSubstr("data-chart=\"constructor\""),
-          HasSubstr("data-memory=\"one\"")));
+          HasSubstr("data-memory=\"one\""),
+          HasSubstr("of rank 0; by plan 16 MB"),
+          HasSubstr(" by plan 3 MB")));
   EXPECT_THAT(
       one.document,
       HasSubstr("<td class=\"code\">\"&lt;/script&gt;&lt;script&gt;"));

@@ -6,23 +6,8 @@ namespace cairn::cli {
 
 std::optional<MetricsFile::Line> MetricsFile::next() {
   using nlohmann::json;
-  if (!file_.is_open()) {
-    file_.open(path_);
-  }
-  std::string text;
-  while (file_.is_open()) {
-    file_.clear(); // it may have grown since the end was seen
-    if (!std::getline(file_, text)) {
-      return std::nullopt;
-    }
-    partial_ += text;
-    if (file_.eof()) {
-      return std::nullopt; // its end is not written yet
-    }
-    const json object = json::parse(
-        std::exchange(partial_, {}),
-        nullptr,
-        /*allow_exceptions=*/false);
+  while (const auto text = file_.next()) {
+    const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object() || !object.contains("step") ||
         !object["step"].is_number_integer()) {
       continue;

@@ -1,10 +1,11 @@
 #pragma once
 
+#include "cli/train/growing_file.h"
+
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <string>
+#include <utility>
 
 namespace cairn::cli {
 
@@ -19,16 +20,14 @@ class MetricsFile {
     double tokens_per_second = 0;
   };
 
-  explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit MetricsFile(std::filesystem::path path) : file_(std::move(path)) {}
 
   /// The next complete line; none if it is not written yet. Lines that are not
   /// such objects are skipped.
   std::optional<Line> next();
 
  private:
-  std::filesystem::path path_;
-  std::ifstream file_;
-  std::string partial_;
+  GrowingFile file_;
 };
 
 } // namespace cairn::cli

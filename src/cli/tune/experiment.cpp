@@ -2,6 +2,7 @@
 
 #include "base/internal/remove_tree.h"
 #include "cli/train/child_command.h"
+#include "cli/train/growing_file.h"
 #include "cli/train/stop_signal.h"
 #include "config/internal/describe_model.h"
 
@@ -17,7 +18,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -141,25 +141,13 @@ Arguments command_of(
 /// The log of an experiment, read while it grows.
 class StepLog {
  public:
-  explicit StepLog(fs::path file) : path_(std::move(file)) {}
+  explicit StepLog(fs::path file) : file_(std::move(file)) {}
 
   /// Reads what has come; returns the last step.
   std::int64_t update() {
-    if (!file_.is_open()) {
-      file_.open(path_);
-    }
-    std::string text;
-    while (file_.is_open()) {
-      file_.clear(); // it may have grown since the end was seen
-      if (!std::getline(file_, text)) {
-        break;
-      }
-      partial_ += text;
-      if (file_.eof()) {
-        break; // the end of the line is not written yet
-      }
+    while (const auto text = file_.next()) {
       add(nlohmann::json::parse(
-          std::exchange(partial_, {}),
+          *text,
           nullptr,
           /*allow_exceptions=*/false));
     }
@@ -193,9 +181,7 @@ class StepLog {
     }
   }
 
-  fs::path path_;
-  std::ifstream file_;
-  std::string partial_;
+  GrowingFile file_;
   std::map<std::int64_t, double> times_; ///< when each step was done
   double memory_ = 0;
   std::int64_t last_ = 0;
