@@ -347,6 +347,117 @@ TEST(RealPython, DeepSpeedLoadsUniversalCheckpoints) {
       {"deepspeed-load", folder.path().string()});
 }
 
+/// Megatron-LM goes on with what we make of its runs, in other formats and for
+/// other ranks, and has the losses that it would have had.
+TEST(RealPython, MegatronLmGoesOn) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path core =
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints_core";
+  std::ifstream file(core / "continued/losses.json");
+  const json losses = json::parse(file);
+  struct Form {
+    std::string from;
+    ConvertOptions options;
+    int ranks;
+    std::vector<std::string> args;
+    double tolerance = 2e-5;
+  };
+  const ConvertOptions torch{
+      .output = {},
+      .megatron_names = MegatronNames::core_local};
+  const ConvertOptions torch_dist{
+      .output = {},
+      .megatron_format = MegatronFormat::torch_dist};
+  ConvertOptions distributed = torch_dist;
+  distributed.megatron_distributed_optimizer = true;
+  distributed.type = at::kBFloat16;
+  const std::vector<Form> forms{
+      // Padding for two ranks.
+      {"llama/dist_tp2_pp2", torch, 1, {"--make-vocab-size-divisible-by=16"}},
+      {"llama/torch_tp2",
+       torch_dist,
+       2,
+       {"--ckpt-format=torch_dist", "--tensor-model-parallel-size=2"}},
+      {"moe/dist_ep2", torch, 1, {}},
+      {"moe/torch_ep2", torch_dist, 1, {"--ckpt-format=torch_dist"}},
+      {"moe_bf16_distopt/dist_ep2",
+       distributed,
+       2,
+       {"--ckpt-format=torch_dist", "--bf16", "--use-distributed-optimizer"},
+       5e-3}};
+  int number = 0;
+  for (const Form& form : forms) {
+    ConvertOptions options = form.options;
+    options.input = core / form.from;
+    options.output = folder.path() / std::to_string(number++);
+    options.to = CheckpointFormat::megatron;
+    options.vocabulary_multiple = 8;
+    options.megatron.keep_padding = true;
+    convert(options);
+    std::vector<std::string> args{
+        "--num-layers=2",
+        "--hidden-size=16",
+        "--num-attention-heads=4",
+        "--ffn-hidden-size=20",
+        "--seq-length=14",
+        "--max-position-embeddings=14",
+        "--vocab-size=49",
+        "--make-vocab-size-divisible-by=8",
+        "--tokenizer-type=NullTokenizer",
+        "--normalization=RMSNorm",
+        "--swiglu",
+        "--disable-bias-linear",
+        "--position-embedding-type=rope",
+        "--untie-embeddings-and-output-weights",
+        "--group-query-attention",
+        "--num-query-groups=2",
+        "--hidden-dropout=0",
+        "--attention-dropout=0",
+        "--lr=0.02",
+        "--min-lr=0.001",
+        "--lr-warmup-iters=2",
+        "--lr-decay-iters=20",
+        "--lr-decay-style=cosine",
+        "--weight-decay=0.1",
+        "--adam-beta2=0.95",
+        "--clip-grad=1.0",
+        "--micro-batch-size=2",
+        "--global-batch-size=4",
+        "--train-iters=15",
+        "--eval-iters=0",
+        "--eval-interval=1000",
+        "--log-interval=1",
+        "--split=100,0,0",
+        "--seed=1234",
+        "--transformer-impl=local",
+        "--no-masked-softmax-fusion",
+        "--no-bias-swiglu-fusion",
+        "--no-rope-fusion",
+        "--no-persist-layer-norm",
+        "--no-gradient-accumulation-fusion",
+        "--no-load-rng",
+        "--override-opt_param-scheduler",
+        "--data-path=" + (core / "continued/data").string()};
+    args.insert(args.end(), form.args.begin(), form.args.end());
+    if (form.from.starts_with("moe")) {
+      for (const char* arg :
+           {"--num-experts=4",
+            "--moe-router-topk=2",
+            "--moe-ffn-hidden-size=20",
+            "--moe-router-load-balancing-type=none",
+            "--moe-token-dispatcher-type=allgather"}) {
+        args.emplace_back(arg);
+      }
+    }
+    std::ofstream(options.output / "case.json") << json{
+        {"ranks", form.ranks},
+        {"args", args},
+        {"losses", losses.at(form.from)},
+        {"tolerance", form.tolerance}};
+  }
+  testing::run_python_tool("check_megatron_lm.py", {folder.path().string()});
+}
+
 /// Megatron-DeepSpeed goes on with what we make of one run of its own, for
 /// other ranks, and has the losses that it would have had.
 TEST(RealPython, MegatronDeepSpeedGoesOn) {
