@@ -87,10 +87,12 @@ TEST_F(Pretrain, GoesOnAsIfNothingHadHappened) {
       events,
       ::testing::ElementsAre(
           "start 0",
+          "estimate 0",
           "memory 1",
           "memory 4",
           "end 4",
           "start 4",
+          "estimate 4",
           "memory 5",
           "memory 8",
           "end 8"));
