@@ -54,6 +54,8 @@ Tensor activated(const Tensor& x, cuda::Activation kind) {
       return at::gelu(x, "tanh");
     case cuda::Activation::relu:
       return at::relu(x);
+    case cuda::Activation::squared_relu:
+      return at::relu(x).square();
     case cuda::Activation::silu:
       return at::silu(x);
   }
@@ -311,6 +313,7 @@ TEST(TextRows, Activations) {
          {cuda::Activation::gelu,
           cuda::Activation::gelu_tanh,
           cuda::Activation::relu,
+          cuda::Activation::squared_relu,
           cuda::Activation::silu}) {
       for (const bool gated : {true, false}) {
         const Tensor x = random({3, 37}, type);

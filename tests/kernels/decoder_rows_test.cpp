@@ -223,6 +223,8 @@ double activated(RowActivation kind, double x) {
           (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
     case RowActivation::relu:
       return std::max(x, 0.0);
+    case RowActivation::squared_relu:
+      return std::max(x, 0.0) * std::max(x, 0.0);
     case RowActivation::silu:
       break;
   }
@@ -241,6 +243,7 @@ TEST(DecoderRows, ActivationsAreExact) {
        {RowActivation::gelu,
         RowActivation::gelu_tanh,
         RowActivation::relu,
+        RowActivation::squared_relu,
         RowActivation::silu}) {
     std::vector<float> first;
     for (const DecoderTable* table : runnable_decoder_tables()) {
