@@ -262,13 +262,14 @@ TEST(PlanEstimate, OfThisMachineIsInTheTypesOfTheTraining) {
   const Estimate full = estimate(training, layout, cpu);
   EXPECT_DOUBLE_EQ(full.memory.activations, 2 * half.memory.activations);
 
-  const auto gpus = gpu_machine("NVIDIA A100-SXM4-80GB");
+  auto gpus = gpu_machine("NVIDIA A100-SXM4-80GB");
   ASSERT_TRUE(gpus);
   EXPECT_EQ(gpus->gpu.name, "A100-80GB");
   EXPECT_FALSE(gpu_machine("NVIDIA T4"));
+  gpus->gpu.flops_32bit = 0;
   EXPECT_THAT(
       cairn::error_text([&] { estimate(training, layout, *gpus); }),
-      HasSubstr("does not say how fast its GPUs are in fp32"));
+      HasSubstr("does not say how fast its GPUs compute in fp32"));
 }
 
 TEST(PlanEstimate, FollowsTheCutThatIsAskedFor) {

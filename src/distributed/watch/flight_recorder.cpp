@@ -54,6 +54,7 @@ FlightRecorder::FlightRecorder(std::size_t capacity) : capacity_(capacity) {
 void FlightRecorder::add_group(const std::string& key, std::vector<int> ranks) {
   const std::lock_guard lock(mutex_);
   groups_[key] = std::move(ranks);
+  had_groups_ = true;
 }
 
 void FlightRecorder::remove_group(const std::string& key) {
@@ -110,6 +111,11 @@ std::vector<CollectiveRecord> FlightRecorder::records() const {
     return a.id < b.id;
   });
   return result;
+}
+
+bool FlightRecorder::has_no_group_left() const {
+  const std::lock_guard lock(mutex_);
+  return had_groups_ && groups_.empty();
 }
 
 std::map<std::string, std::vector<int>> FlightRecorder::groups() const {

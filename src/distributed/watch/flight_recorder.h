@@ -22,6 +22,8 @@ class FlightRecorder {
   /// was expected where.
   void add_group(const std::string& key, std::vector<int> ranks);
   void remove_group(const std::string& key);
+  /// True once all groups are gone again: the program is done with the job.
+  bool has_no_group_left() const;
 
   /// Fills in id and time of the call, keeps the record and returns it.
   CollectiveRecord schedule(CollectiveRecord record);
@@ -46,6 +48,7 @@ class FlightRecorder {
   std::uint64_t next_id_ = 0;
   std::vector<CollectiveRecord> ring_; ///< record `id` is at id % capacity
   std::map<std::string, std::vector<int>> groups_;
+  bool had_groups_ = false;
   std::map<std::string, std::uint64_t> reached_;
   std::map<std::string, std::map<std::string, Traffic>> traffic_;
 };

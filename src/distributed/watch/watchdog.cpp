@@ -455,7 +455,8 @@ std::string Watchdog::compare_notes(const Alarm& alarm) {
 Notes Watchdog::notes(bool left) const {
   Notes result{
       .rank = options_.rank,
-      .left = left,
+      // The connections of groups close a moment before the goodbye.
+      .left = left || recorder_.has_no_group_left(),
       .groups = recorder_.groups(),
       .reached = recorder_.reached(),
       .records = recorder_.records()};
