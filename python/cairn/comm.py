@@ -5,6 +5,7 @@ job met."""
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Optional
 
@@ -83,8 +84,16 @@ def _join_torch_distributed(backend, timeout):
         world_size=_world.size,
         **options,
     )
+    # A thread of a collective may be the last to let go of a tensor of Python's. That
+    # has to happen while there is an interpreter.
+    atexit.register(_leave_torch_distributed)
     if on_gpu:
         torch.cuda.set_device(torch.device(_world.device_name))
+
+
+def _leave_torch_distributed():
+    if _torch_distributed.is_initialized():
+        _torch_distributed.destroy_process_group()
 
 
 def is_initialized() -> bool:
