@@ -491,7 +491,12 @@ TEST(RealPython, MegatronDeepSpeedGoesOn) {
         .zero_ranks = 2,
         .megatron_deepspeed = MegatronDeepSpeed::no_pipeline},
        2,
-       {"--no-pipeline-parallel", "--zero-stage", "2"}},
+       // The run's vocabulary is padded for two tensor parallel ranks.
+       {"--no-pipeline-parallel",
+        "--zero-stage",
+        "2",
+        "--make-vocab-size-divisible-by",
+        "8"}},
       {"universal",
        {.universal = true, .megatron_deepspeed = MegatronDeepSpeed::pipeline},
        4,

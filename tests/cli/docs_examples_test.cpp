@@ -31,6 +31,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+std::vector<std::string> blocks_of(
+    const std::string& page,
+    const std::string& kind) {
+  return testing::blocks_of(fs::path(CAIRN_SOURCE_DIR "/docs") / page, kind);
+}
+
 /// A folder to run commands in.
 class DocsExamples : public ::testing::Test {
  protected:

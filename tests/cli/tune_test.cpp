@@ -242,8 +242,11 @@ TEST_F(Tune, OfTheLauncherTrainsAfterwards) {
 }
 
 TEST_F(Tune, OfItsPageWorksAsPrinted) {
-  folder_.write("ds.json", testing::blocks_of("tuning.md", "json").at(0));
-  const auto blocks = testing::blocks_of("tuning.md", "sh");
+  folder_.write(
+      "ds.json",
+      testing::blocks_of(CAIRN_SOURCE_DIR "/docs/tuning.md", "json").at(0));
+  const auto blocks =
+      testing::blocks_of(CAIRN_SOURCE_DIR "/docs/tuning.md", "sh");
   ASSERT_EQ(blocks.size(), 2U);
   for (const std::string& block : blocks) {
     const Result result = testing::run(

@@ -240,7 +240,8 @@ const auto estimate = cairn::plan::estimate(
   // clang-format on
   EXPECT_TRUE(estimate.fits);
   EXPECT_NEAR(estimate.parameters, 1.3e9, 0.1e9);
-  const auto blocks = cairn::testing::blocks_of("planning.md", "cpp");
+  const auto blocks =
+      cairn::testing::blocks_of(CAIRN_SOURCE_DIR "/docs/planning.md", "cpp");
   ASSERT_EQ(blocks.size(), 1U);
   const std::string& page = blocks.front();
   const auto code = page.find("const auto model");

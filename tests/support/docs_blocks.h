@@ -9,9 +9,9 @@ namespace cairn::testing {
 
 /// The texts between "```KIND" and "```" on a page of docs.
 inline std::vector<std::string> blocks_of(
-    const std::string& page,
+    const std::filesystem::path& page,
     const std::string& kind) {
-  std::ifstream text(std::filesystem::path(CAIRN_SOURCE_DIR) / "docs" / page);
+  std::ifstream text(page);
   std::vector<std::string> blocks;
   bool inside = false;
   bool wanted = false;
