@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <utility>

@@ -2,10 +2,13 @@
 #include "config/keys/key.h"
 #include "support/error_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace cairn::config::flags_test {
 namespace {
