@@ -15,8 +15,9 @@ namespace py = pybind11;
 
 namespace {
 
-// What a checkpoint has no word for is a dict with one key that says what it
-// is: a program's own dict does not begin with these characters.
+// Kinds of values that Python has and a checkpoint has not (None, tuples,
+// bytes, dicts with keys other than texts) are saved as a dict with one of
+// these keys. The first character keeps them apart from a program's own keys.
 constexpr const char* none_mark = "\x01none";
 constexpr const char* tuple_mark = "\x01tuple";
 constexpr const char* bytes_mark = "\x01"

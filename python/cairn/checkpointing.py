@@ -5,6 +5,7 @@ import contextlib
 import torch
 import torch.utils.checkpoint as _torch_checkpoint
 
+from . import zero
 from ._library import _core
 
 _on_cpu = False
@@ -22,12 +23,21 @@ def configure(
     profile=None,
 ):
     """Says how activations are kept. `checkpoint_in_cpu` moves them to host memory.
-    What torch's own checkpointing cannot do is refused."""
+    What torch's own checkpointing cannot do is refused. Arguments win over the
+    section `activation_checkpointing` of `deepspeed_config`, a path or a dict."""
     global _on_cpu, _configured
+    section = zero.read_config(deepspeed_config).get("activation_checkpointing", {})
+
+    def asked(argument, key):
+        return section.get(key) if argument is None else argument
+
+    checkpoint_in_cpu = asked(checkpoint_in_cpu, "cpu_checkpointing")
     for name, value in (
-        ("partition_activations", partition_activations),
-        ("contiguous_checkpointing", contiguous_checkpointing),
-        ("profile", profile),
+        ("partition_activations", asked(partition_activations, "partition_activations")),
+        ("contiguous_checkpointing", asked(contiguous_checkpointing, "contiguous_memory_optimization")),
+        ("num_checkpoints", asked(num_checkpoints, "number_checkpoints")),
+        ("synchronize", asked(synchronize, "synchronize_checkpoint_boundary")),
+        ("profile", asked(profile, "profile")),
     ):
         if value:
             raise _core.UsageError(

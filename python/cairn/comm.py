@@ -131,7 +131,7 @@ def barrier(group=None, **options):
 
 def of_rank_0(value):
     """What rank 0 has: a value that every rank brings, and that should be the same."""
-    if get_world_size() == 1:
+    if get_world_size() == 1 or not _torch_distributed.is_initialized():
         return value
     box = [value]
     _torch_distributed.broadcast_object_list(box, 0)

@@ -46,7 +46,6 @@ def initialize(
         if value is not None:
             raise _core.UsageError(f"initialize: {name} is not built for Python modules; leave it out")
     settings = _settings(config if config is not None else config_params, args)
-    acted_on = []
     groups = _groups(model_parameters)
     if optimizer is not None:
         if callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer):
@@ -55,8 +54,8 @@ def initialize(
         groups = [dict(group) for group in optimizer.param_groups]
     if lr_scheduler is not None:
         settings.pop("scheduler", None)
-    comm.init_distributed(distributed_port=distributed_port)
-    core = _core.initialize(model, json.dumps(settings), groups, acted_on, comm.world())
+    comm.init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
+    core = _core.initialize(model, json.dumps(settings), groups, [], comm.world())
     engine = Engine(model, core, groups, settings)
     engine._adopt(lr_scheduler, optimizer)
     if training_data is not None:
@@ -440,7 +439,7 @@ class Engine(torch.nn.Module):
 
     save_fp16_model = save_16bit_model
 
-    def deepspeed_io(self, dataset, batch_size=None, collate_fn=None, num_local_io_workers=0, **_):
+    def deepspeed_io(self, dataset, batch_size=None, collate_fn=None, num_local_io_workers=0):
         """A loader of this rank's samples, a micro batch at a time."""
         return EngineLoader(
             dataset,

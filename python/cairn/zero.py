@@ -13,7 +13,7 @@ from ._library import _core
 _engines = weakref.WeakSet()
 
 
-def _read_config(config):
+def read_config(config):
     """A configuration as a dict, from a path or from a dict."""
     if config is None:
         return {}
@@ -30,7 +30,8 @@ class Init:
         with cairn.zero.Init():
             net = Net()
 
-    Only where stage 3 is configured, if a configuration is given."""
+    If a configuration is given, it does so only where that says stage 3.
+    `mem_efficient_linear` changes nothing: no layer is replaced."""
 
     def __init__(
         self,
@@ -50,11 +51,13 @@ class Init:
             ("module", module),
             ("data_parallel_group", data_parallel_group),
             ("mpu", mpu),
+            ("remote_device", remote_device),
+            ("pin_memory", pin_memory or None),
             *others.items(),
         ):
             if value is not None:
                 raise _core.UsageError(f"zero.Init: {name} is not built; leave it out")
-        settings = _read_config(config_dict_or_path if config_dict_or_path is not None else config)
+        settings = read_config(config_dict_or_path if config_dict_or_path is not None else config)
         if settings and settings.get("zero_optimization", {}).get("stage", 0) != 3:
             enabled = False
         if dtype is None and settings:

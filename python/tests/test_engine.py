@@ -294,6 +294,17 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(cairn.UsageError, "RMSprop"):
             cairn.initialize(net, nets.config(optimizer=None), optimizer=torch.optim.RMSprop(net.parameters()))
 
+    def test_options_that_nothing_would_honour(self):
+        with self.assertRaisesRegex(cairn.UsageError, "remote_device"):
+            cairn.zero.Init(remote_device="nvme")
+        for section in ({"partition_activations": True}, {"number_checkpoints": 4}):
+            with self.assertRaisesRegex(cairn.UsageError, "partition_activations|num_checkpoints"):
+                cairn.checkpointing.configure(deepspeed_config={"activation_checkpointing": section})
+        self.assertFalse(cairn.checkpointing.is_configured())
+        engine, *_ = cairn.initialize(torch.nn.Linear(2, 2), nets.config())
+        with self.assertRaises(TypeError):
+            engine.deepspeed_io([1], pin_memory=True)
+
     def test_a_name_that_is_not_there(self):
         with self.assertRaisesRegex(AttributeError, "cairn serve"):
             cairn.init_inference

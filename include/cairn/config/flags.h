@@ -138,7 +138,8 @@ enum class WsdDecayStyle { exponential, linear, cosine, minus_sqrt };
 struct LearningRateFlags {
   std::optional<double> lr;
   double min_lr = 0.0;
-  /// Those of word embeddings and output layers, if they are others.
+  /// The largest and the smallest rate of the word embeddings and the output
+  /// layer. Unset: they learn at the rates above.
   std::optional<double> decoupled_lr;
   std::optional<double> decoupled_min_lr;
   LrDecayStyle decay_style = LrDecayStyle::linear;

@@ -155,7 +155,7 @@ struct RunMemory {
   std::vector<NamedValue> bytes{}; ///< "parameters", "gradients", …
 };
 
-/// What the planner says of the run before it begins.
+/// The planner's estimate of a run, made before it begins.
 struct RunEstimate {
   std::int64_t step = 0;
   std::string machine{}; ///< that it was made for

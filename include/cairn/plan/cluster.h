@@ -22,8 +22,8 @@ struct Gpu {
   /// cuBLAS before 11 has no tensor cores for them.
   double unaligned_share = 1;
   double flops_32bit = 0; ///< a second, in fp32; 0: not said
-  /// What a process takes of the memory for itself: CUDA's kernels and buffers,
-  /// and NCCL's for each kind of group.
+  /// Memory that a process needs beside its tensors: for CUDA's kernels and
+  /// buffers, and for NCCL's with each kind of group.
   double context_bytes = 0.6e9;
   double group_bytes = 0.15e9;
 };

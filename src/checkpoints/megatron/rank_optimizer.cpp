@@ -185,7 +185,8 @@ void read_file(
     const PythonValue adam = noted_adam(optimizers[i], i == 0, into);
     RankPlace place{
         .file = file.file,
-        // Where ranks divide the experts, the second optimizer has these.
+        // With expert parallel ranks there are two optimizers: the first has
+        // all other parameters, the second the experts.
         .order = optimizers.size() == 1 ? file.parameters
                                         : only_experts(file.parameters, i == 1),
         .states = &states};
@@ -204,7 +205,8 @@ void read_file(
       if (flats.size() != optimizers.size()) {
         throw CheckpointError({.what = "another number of optimizers"});
       }
-      // What data-parallel ranks share is in the first one's file alone.
+      // Data-parallel ranks share these states, and the file of the first of
+      // them has them; in the other files there is None.
       if (!flats[i].is_none()) {
         place.file = flat_file;
         read_flat(flats[i], place, into);
@@ -217,7 +219,7 @@ void read_file(
 
 OptimizerContents read_rank_optimizer(const Contents& contents) {
   OptimizerContents result;
-  // Of each tensor rank, the kinds of each expert parallel rank.
+  // The states by their kind, read[tensor rank][expert parallel rank].
   std::vector<std::vector<std::map<std::string, RankTensors>>> read(
       contents.ranks.size());
   for (const FileOrder& file : contents.files) {

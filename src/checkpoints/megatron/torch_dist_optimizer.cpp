@@ -440,7 +440,7 @@ void read_buffers(
                   "flat buffers without names";
     return;
   }
-  // Of each tensor rank, those of each expert parallel rank.
+  // The states by their kind, read[tensor rank][expert parallel rank].
   std::vector<std::vector<StatesByKind>> read(
       static_cast<std::size_t>(division.tensor));
   for (std::int64_t stage = 0; stage < division.pipeline; ++stage) {

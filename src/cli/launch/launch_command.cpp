@@ -57,7 +57,8 @@ Program choose_program(const LaunchFlags& flags) {
                  other)) {
     program.takes_local_rank = false;
   } else if (!flags.no_python && flags.program.front().ends_with(".py")) {
-    // As DeepSpeed's launcher does; -u: lines come as they are printed.
+    // DeepSpeed's launcher runs scripts in the same way. With -u a script's
+    // lines come out when it prints them.
     program.command.insert(program.command.begin(), {"python3", "-u"});
   }
   return program;

@@ -31,8 +31,8 @@ std::string plan_page(
 /// The passes of an iteration in Chrome's trace format.
 std::string plan_trace(const plan::Estimate& estimate);
 
-/// What failures and checkpoints leave of a layout's time; all of it where they
-/// were not asked for.
+/// The part of a layout's time that is left for training after failures and
+/// checkpoints. It is all of the time if the request does not ask for them.
 plan::Goodput goodput_of(
     const plan::Estimate& estimate,
     const PlanRequest& request);
