@@ -141,14 +141,14 @@ py::object from_state(const ClientState& state) {
         const auto& both = std::get<std::vector<ClientValue>>(pair);
         result[from_value(both.at(0))] = from_value(both.at(1));
       }
-      return std::move(result);
+      return result;
     }
   }
   py::dict result;
   for (const auto& [name, value] : state) {
     result[py::str(name)] = from_value(value);
   }
-  return std::move(result);
+  return result;
 }
 
 struct FromValue {
