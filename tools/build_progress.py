@@ -78,7 +78,11 @@ def output_of(command):
 
 
 def pending(targets, costs):
-    """What ninja would do: the cost of every output, and the cost of all."""
+    """What ninja would do: the cost of every output, and the cost of all.
+
+    A build whose own files are out of date says nothing of this in a dry run: they are
+    brought up to date first."""
+    subprocess.run(["ninja", "build.ninja"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     plan = subprocess.run(["ninja", "-n", "-v", *targets], capture_output=True, text=True, check=False)
     known, total = {}, 0.0
     for line in plan.stdout.splitlines():

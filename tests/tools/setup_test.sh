@@ -100,5 +100,13 @@ if [[ -e $root/build/release/.setup-test ]] &&
   exec {lock}>&-
 fi
 
+# A build that globs for new files whenever it runs always has work to do: ./cairn would
+# wait for other builds, and the progress line could not know what is to be built.
+if grep -rnE --include=CMakeLists.txt --include='*.cmake' 'GLOB.*CONFIGURE_DEPENDS' \
+  "$root/CMakeLists.txt" "$root"/{cmake,src,python,tests,examples,bench}; then
+  echo "name the folder in CMAKE_CONFIGURE_DEPENDS instead (as src/plan/CMakeLists.txt does)"
+  failures=1
+fi
+
 ((failures == 0)) && echo "setup: clear messages, nothing changed"
 exit $failures
