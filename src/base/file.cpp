@@ -2,6 +2,7 @@
 
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
+#include "base/internal/regular_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ UniqueFd open_file(
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
   // At most limit + 1 bytes are read, to tell "exactly the limit" from "more".
   limit = std::min<std::uint64_t>(limit, std::string().max_size() - 1);
-  const UniqueFd fd = open_file(path, O_RDONLY);
+  const UniqueFd fd = open_regular_file(path, O_RDONLY);
   std::string text(first_room(fd.get(), limit), '\0');
   std::size_t size = 0;
   for (;;) {

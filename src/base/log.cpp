@@ -1,5 +1,7 @@
 #include <cairn/base/log.h>
 
+#include "base/internal/terminal_safe.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -58,7 +60,7 @@ void Logger::line(LogLevel level, std::string_view text) const {
   }
   out += ' ';
   out += prefix(level);
-  out += text;
+  out += terminal_safe(text);
   out += '\n';
   // Usually one write(2). There is nowhere to report a line that cannot be
   // written.

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <unistd.h>
+
+#include <array>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -53,13 +56,34 @@ TEST(ReadFile, RefusesMoreThanTheLimit) {
 
 TEST(ReadFile, ReadsWhatHasNoSize) {
   EXPECT_THAT(read_file("/proc/self/status", 1 << 20), HasSubstr("Pid:"));
+  EXPECT_EQ(read_file("/dev/null", 10), "");
+  // A shell's `<(command)` is such a path.
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const std::string text(300000, 'p');
+  std::thread writer([&] {
+    write_all(writing.get(), std::as_bytes(std::span(text)), "pipe");
+    writing.reset();
+  });
+  EXPECT_EQ(
+      read_file("/proc/self/fd/" + std::to_string(reading.get()), 300000),
+      text);
+  writer.join();
+}
+
+TEST(ReadFile, WaitsForNoPipeAndReadsNoDevice) {
   const testing::TemporaryFolder folder;
   const auto pipe = folder / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  const std::string text(300000, 'p');
-  std::thread writer([&] { std::ofstream(pipe) << text; });
-  EXPECT_EQ(read_file(pipe, 300000), text);
-  writer.join();
+  EXPECT_THAT(
+      [&] { read_file(pipe, 10); },
+      ThrowsMessage<DataError>(
+          AllOf(HasSubstr(pipe.string()), HasSubstr("is a named pipe"))));
+  EXPECT_THAT(
+      [] { read_file("/dev/zero", 10); },
+      ThrowsMessage<DataError>(HasSubstr("is a device")));
 }
 
 TEST(ReadFile, NamesPathAndReason) {

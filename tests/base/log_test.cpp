@@ -55,6 +55,12 @@ TEST(Logger, NamesLevelAndRank) {
   EXPECT_THAT(text, ::testing::HasSubstr(" [3/8] error: gone\n"));
 }
 
+TEST(Logger, KeepsBytesOfAFileFromTheTerminal) {
+  const std::string text =
+      piped([](int fd) { Logger({.fd = fd}).info("tag {}", "\x1b[2J\xff"); });
+  EXPECT_THAT(text, EndsWith(" tag \\x1b[2J\\xff\n"));
+}
+
 TEST(Logger, IsSilentBelowItsLevel) {
   const std::string text = piped([](int fd) {
     const Logger logger({.fd = fd, .least = LogLevel::warning});

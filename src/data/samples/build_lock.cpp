@@ -1,5 +1,7 @@
 #include "data/samples/build_lock.h"
 
+#include "base/internal/regular_file.h"
+
 #include <cairn/base/file.h>
 
 #include <fcntl.h>
@@ -40,7 +42,7 @@ BuildLock::BuildLock(
     const Logger& logger)
     : path_(std::move(path)) {
   for (;;) {
-    file_ = open_file(path_, O_RDWR | O_CREAT);
+    file_ = open_regular_file(path_, O_RDWR | O_CREAT);
     int error = lock(file_.get(), LOCK_EX | LOCK_NB);
     if (error == EWOULDBLOCK) {
       logger.info("waiting for another process that {}", purpose);

@@ -2,6 +2,7 @@
 
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
+#include "base/internal/regular_file.h"
 
 #include <cairn/base/file.h>
 
@@ -67,7 +68,7 @@ bool AppendFile::open(const std::filesystem::path& path, Begin begin) {
   }
   const int only_new = begin == Begin::new_file ? O_EXCL : 0;
   try {
-    file_ = open_file(path, O_RDWR | O_CREAT | O_APPEND | only_new);
+    file_ = open_regular_file(path, O_RDWR | O_CREAT | O_APPEND | only_new);
   } catch (const DataError&) {
     if (only_new != 0 && std::filesystem::exists(path)) {
       return false;
