@@ -4,8 +4,12 @@
 
 namespace cairn::inline base {
 
+/// The variable with the seconds after which a write to disk counts as failed,
+/// because the disk hangs. Unset, there is no limit.
+inline constexpr const char* disk_timeout_variable = "CAIRN_DISK_TIMEOUT";
+
 /// Makes the content written to `fd` durable; throws a DataError about `path`
-/// if that fails.
+/// if that fails, or takes longer than the disk timeout.
 void sync_file(int fd, const std::filesystem::path& path);
 
 /// Makes created, renamed and deleted names in the folder of `path` durable.
