@@ -106,6 +106,16 @@ TEST(Safetensors, RefusesWhatCannotBe) {
       HasSubstr("a has bytes"));
   EXPECT_THAT(
       error_of(with_header(
+          R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})",
+          4)),
+      HasSubstr("not a whole number that can stand there (1.5)"));
+  EXPECT_THAT(
+      error_of(with_header(
+          R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4.5]}})",
+          4)),
+      HasSubstr("not a whole number that can stand there (4.5)"));
+  EXPECT_THAT(
+      error_of(with_header(
           R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,8]}})",
           8)),
       HasSubstr("not supported (F4)"));

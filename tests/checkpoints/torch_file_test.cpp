@@ -349,6 +349,25 @@ TEST(TorchFile, RefusesOtherAndTornFiles) {
       HasSubstr("it ends early"));
 }
 
+TEST(TorchFile, RefusesTensorsThatAreLargerThanWhatIsStored) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "x.pt";
+  const auto error_of = [&](const at::Tensor& tensor) {
+    write_torch_file(path, PythonValue::tensor(tensor));
+    return error_text<CheckpointError>([&] { read_torch_file(path); });
+  };
+  const at::Tensor one = at::ones({4});
+  const std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_THAT(
+      error_of(one.as_strided({large, 4}, {0, 1})),
+      HasSubstr("more than once"));
+  EXPECT_THAT(
+      error_of(one.as_strided({3, 2}, {1, 1})),
+      HasSubstr("more than once"));
+  write_torch_file(path, PythonValue::tensor(one.as_strided({0, 9}, {1, 0})));
+  EXPECT_EQ(read_torch_file(path).tensor().numel(), 0);
+}
+
 TEST(TorchFile, FuzzZip) {
   const testing::TemporaryFolder folder;
   const auto path = folder.path() / "x.pt";

@@ -105,14 +105,15 @@ class VerifyCheckpoint : public ::testing::Test {
     stream.seekp(at, at < 0 ? std::ios::end : std::ios::beg);
     stream.put(value);
   }
-  /// Replaces a text in the manifest.
+  /// Replaces a text in the manifest, which becomes one of version 1: that has
+  /// no checksum over itself.
   void edit_manifest(const std::string& from, const std::string& to) const {
     std::string text = read_file(place / manifest_name, 1 << 20);
     const auto at = text.find(from);
     ASSERT_NE(at, std::string::npos) << text;
-    write_file_atomically(
-        place / manifest_name,
-        text.replace(at, from.size(), to));
+    text.replace(at, from.size(), to);
+    text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+    write_file_atomically(place / manifest_name, text);
   }
 
   TemporaryFolder folder;
@@ -129,6 +130,22 @@ TEST_F(VerifyCheckpoint, ReadsAllOfIt) {
   EXPECT_EQ(report.tensors, 2);
   EXPECT_EQ(report.bytes, 4 * 700'003);
   EXPECT_EQ(told, report.bytes);
+  EXPECT_TRUE(report.manifest_checked);
+}
+
+TEST_F(VerifyCheckpoint, DoubtsCountsThatNoChecksumCovers) {
+  edit_manifest("\"tag\": \"tag\"", "\"tag\": \"global_step5\"");
+  EXPECT_THAT(
+      faults(),
+      ElementsAre(HasSubstr("the tag is global_step5, the step 7")));
+  EXPECT_FALSE(verify_native(place).manifest_checked);
+}
+
+TEST_F(VerifyCheckpoint, SeesAnAlteredManifest) {
+  std::string text = read_file(place / manifest_name, 1 << 20);
+  text.replace(text.find("\"step\": 7"), 9, "\"step\": 5");
+  write_file_atomically(place / manifest_name, text);
+  EXPECT_THAT(faults(), ElementsAre(HasSubstr("the manifest was altered")));
 }
 
 TEST_F(VerifyCheckpoint, NamesTheBytesThatWereAltered) {

@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/base/log.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +33,9 @@ fs::path place_of(const fs::path& folder, const std::string& tag) {
   if (fs::exists(folder / manifest_name)) {
     return folder;
   }
-  const std::vector<std::string> tags = load_order(folder);
+  const std::vector<std::string> tags = load_order(
+      folder,
+      [](const std::string& problem) { Logger().warning("{}", problem); });
   if (tags.empty()) {
     throw CheckpointError(
         {.what = "no checkpoint of Cairn's", .where = folder.string()});

@@ -169,18 +169,26 @@ std::optional<ListedCheckpoint> listed_other(const fs::path& folder) {
 }
 
 /// The tag in `latest`, or in Megatron's tracker file.
-std::string latest_of(const fs::path& folder) {
-  if (const auto latest = read_latest(folder)) {
-    return *latest;
-  }
+Latest latest_of(const fs::path& folder) {
+  Latest latest = read_latest(folder);
   const fs::path tracker = folder / megatron::tracker_file;
-  if (!fs::exists(tracker)) {
-    return {};
+  std::error_code error;
+  if (!latest.tag.empty() || !latest.problem.empty() ||
+      fs::symlink_status(tracker, error).type() == fs::file_type::not_found) {
+    return latest;
   }
-  std::string text = read_file(tracker, 4096);
-  std::erase_if(text, [](char c) { return c == ' ' || (c >= 9 && c <= 13); });
-  const auto iteration = number_after("", text);
-  return iteration ? megatron::iteration_folder(*iteration) : text;
+  try {
+    std::string text = read_file(tracker, 4096);
+    std::erase_if(text, [](char c) { return c == ' ' || (c >= 9 && c <= 13); });
+    const auto iteration = number_after("", text);
+    latest.tag = iteration ? megatron::iteration_folder(*iteration) : text;
+    check_tag(latest.tag);
+  } catch (const ConfigError&) {
+    return {.problem = tracker.string() + ": holds no iteration"};
+  } catch (const DataError& unreadable) { // its text names the file
+    return {.problem = unreadable.what()};
+  }
+  return latest;
 }
 
 /// The tag that loading takes. Native checkpoints are tried one after the
@@ -199,7 +207,8 @@ std::string loaded_of(const fs::path& folder, const CheckpointList& list) {
         return one.format == CheckpointFormat::native;
       });
   if (native) {
-    for (const std::string& tag : load_order(folder)) {
+    for (const std::string& tag :
+         load_order(folder, [](const std::string&) {})) {
       if (complete(tag)) {
         return tag;
       }
@@ -223,13 +232,16 @@ CheckpointList list_folder(const fs::path& folder) {
     list.checkpoints.push_back(std::move(*one));
     return list;
   }
-  list.latest = latest_of(folder);
+  Latest latest = latest_of(folder);
+  list.latest = std::move(latest.tag);
+  list.latest_problem = std::move(latest.problem);
   for (const FoundCheckpoint& found : find_checkpoints(folder)) {
     list.checkpoints.push_back(listed_native(found));
   }
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (!entry.is_directory()) {
+    std::error_code unreadable; // such as a link that leads in a circle
+    if (!entry.is_directory(unreadable)) {
       continue;
     }
     if (name.starts_with('.')) {

@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 /// The checkpoint that loading takes; the notes say why not another.
 fs::path choose(const fs::path& folder, std::vector<std::string>& notes) {
   const auto found = find_checkpoints(folder);
-  for (const std::string& tag : load_order(folder)) {
+  for (const std::string& tag : load_order(
+           folder,
+           [&](const std::string& problem) { notes.push_back(problem); })) {
     const auto one = std::ranges::find(found, tag, &FoundCheckpoint::tag);
     if (one != found.end() && one->problem.empty()) {
       return folder / tag;

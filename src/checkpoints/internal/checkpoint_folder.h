@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,8 +35,14 @@ void publish(
     const std::string& tag);
 
 void write_latest(const std::filesystem::path& folder, const std::string& tag);
-/// The content of `latest`; nullopt where there is no such file.
-std::optional<std::string> read_latest(const std::filesystem::path& folder);
+
+/// The tag in the file `latest`.
+struct Latest {
+  std::string tag; ///< empty where there is no file, or none that names a tag
+  /// Why the file that is there is of no use, with its path; empty if it is.
+  std::string problem;
+};
+Latest read_latest(const std::filesystem::path& folder);
 
 struct FoundCheckpoint {
   std::string tag;
@@ -53,8 +59,11 @@ std::vector<FoundCheckpoint> find_checkpoints(
     const std::filesystem::path& folder);
 
 /// Tags in the order in which loading without a tag tries them: the one that
-/// `latest` names, then the others that have a manifest, newest first.
-std::vector<std::string> load_order(const std::filesystem::path& folder);
+/// `latest` names, then the others that have a manifest, newest first. A
+/// `latest` that names no tag counts as missing; `warn` is told why.
+std::vector<std::string> load_order(
+    const std::filesystem::path& folder,
+    const std::function<void(const std::string&)>& warn);
 
 /// Deletes a checkpoint. It loses its name first.
 void remove_checkpoint(
@@ -68,8 +77,11 @@ void remove_remains(const std::filesystem::path& folder);
 /// kernel releases the lock when the process ends, however that happens.
 class WriterLock {
  public:
-  /// Throws CheckpointError if another job holds the lock.
-  explicit WriterLock(const std::filesystem::path& folder);
+  /// Throws CheckpointError if another job holds the lock, which is a file in
+  /// the folder.
+  explicit WriterLock(
+      const std::filesystem::path& folder,
+      const char* name = ".lock");
 
  private:
   UniqueFd file_;

@@ -23,8 +23,9 @@ struct ListedCheckpoint {
 
 struct CheckpointList {
   std::vector<ListedCheckpoint> checkpoints; ///< oldest first
-  std::string latest; ///< content of the file `latest`; empty without
-  std::string loaded; ///< the tag that loading takes if none is given
+  std::string latest;         ///< content of the file `latest`; empty without
+  std::string latest_problem; ///< why the file `latest` is of no use, if so
+  std::string loaded;         ///< the tag that loading takes if none is given
   /// Folders that interrupted saves have left, or that a save is writing now.
   std::vector<std::string> remains;
 };

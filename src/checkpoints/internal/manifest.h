@@ -46,6 +46,9 @@ struct ManifestFile {
 };
 
 struct Manifest {
+  /// False for one that was read and, as version 1 of the format, has no
+  /// checksum over itself.
+  bool has_checksum = true;
   std::string tag;
   std::int64_t step = 0;     ///< updates of the weights
   std::int64_t saved_at = 0; ///< nanoseconds since 1970

@@ -11,6 +11,8 @@ namespace cairn::checkpoints {
 
 struct VerifyReport {
   std::int64_t step = 0;
+  /// True when the manifest was held against its checksum.
+  bool manifest_checked = false;
   std::size_t files = 0;
   std::size_t tensors = 0;
   /// Bytes of elements that were compared with their checksums.
@@ -19,6 +21,8 @@ struct VerifyReport {
 };
 
 /// Reads all of one checkpoint and checks:
+/// - the manifest against its checksum, or, where it is of a version without,
+///   its counts against each other;
 /// - that each file is there, whole, and says of its tensors what the manifest
 ///   says;
 /// - each checksum;

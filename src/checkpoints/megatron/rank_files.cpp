@@ -75,9 +75,10 @@ Found ranks_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::string name = entry.path().filename().string();
     fs::path file;
-    if (entry.is_directory()) {
+    std::error_code unreadable; // such as a link that leads in a circle
+    if (entry.is_directory(unreadable)) {
       for (const char* candidate : file_names) {
-        if (file.empty() && fs::exists(entry.path() / candidate)) {
+        if (file.empty() && fs::exists(entry.path() / candidate, unreadable)) {
           file = entry.path() / candidate;
         }
       }

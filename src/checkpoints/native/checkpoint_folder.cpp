@@ -2,8 +2,10 @@
 
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
+#include "base/internal/regular_file.h"
 #include "base/internal/remove_tree.h"
 #include "base/internal/sync_file.h"
+#include "base/internal/terminal_safe.h"
 #include "checkpoints/internal/damaged_checkpoint.h"
 #include "checkpoints/internal/manifest.h"
 
@@ -18,6 +20,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <tuple>
+#include <utility>
 
 namespace cairn::checkpoints {
 
@@ -109,12 +112,14 @@ std::string problem_of(const fs::path& place, FoundCheckpoint& found) {
 
 void check_tag(const std::string& tag) {
   if (tag.empty() || tag.front() == '.' || tag.size() > 200 ||
-      fs::path(tag).filename() != fs::path(tag) || tag == "latest") {
+      fs::path(tag).filename() != fs::path(tag) || tag == "latest" ||
+      tag.find('\0') != std::string::npos || terminal_safe(tag) != tag ||
+      tag.find('\n') != std::string::npos) {
     throw ConfigError(
         {.what = "a checkpoint's tag must be a plain name",
          .values = tag,
-         .remedy =
-             "neither empty nor with a slash, a leading dot or \"latest\""});
+         .remedy = "neither empty nor with a slash, a leading dot, control "
+                   "characters or \"latest\""});
   }
 }
 
@@ -152,16 +157,27 @@ void write_latest(const fs::path& folder, const std::string& tag) {
   write_file_atomically(folder / "latest", tag);
 }
 
-std::optional<std::string> read_latest(const fs::path& folder) {
+Latest read_latest(const fs::path& folder) {
   const fs::path path = folder / "latest";
-  if (!fs::exists(path)) {
-    return std::nullopt;
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
+    return {};
   }
-  std::string tag = read_file(path, 4096);
-  while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r')) {
-    tag.pop_back(); // left by an editor
+  try {
+    std::string tag = read_file(path, 4096);
+    while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r')) {
+      tag.pop_back(); // left by an editor
+    }
+    if (tag.empty()) {
+      return {.problem = path.string() + ": is empty"};
+    }
+    check_tag(tag);
+    return {.tag = std::move(tag)};
+  } catch (const ConfigError&) {
+    return {.problem = path.string() + ": holds no name of a checkpoint"};
+  } catch (const DataError& unreadable) { // its text names the file
+    return {.problem = unreadable.what()};
   }
-  return tag;
 }
 
 std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
@@ -171,7 +187,9 @@ std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
   }
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.front() == '.' || !fs::exists(entry.path() / manifest_name)) {
+    std::error_code unreadable; // such as a link that leads in a circle
+    if (name.front() == '.' ||
+        !fs::exists(entry.path() / manifest_name, unreadable)) {
       continue;
     }
     FoundCheckpoint found{.tag = name};
@@ -184,11 +202,15 @@ std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
   return all;
 }
 
-std::vector<std::string> load_order(const fs::path& folder) {
+std::vector<std::string> load_order(
+    const fs::path& folder,
+    const std::function<void(const std::string&)>& warn) {
   std::vector<std::string> tags;
-  if (const auto latest = read_latest(folder)) {
-    check_tag(*latest);
-    tags.push_back(*latest);
+  const Latest latest = read_latest(folder);
+  if (!latest.problem.empty()) {
+    warn(latest.problem + "; the newest complete checkpoint counts instead");
+  } else if (!latest.tag.empty()) {
+    tags.push_back(latest.tag);
   }
   std::vector<FoundCheckpoint> found = find_checkpoints(folder);
   for (auto one = found.rbegin(); one != found.rend(); ++one) {
@@ -217,9 +239,9 @@ void remove_remains(const fs::path& folder) {
   }
 }
 
-WriterLock::WriterLock(const fs::path& folder) {
-  const fs::path path = folder / ".lock";
-  file_ = open_file(path, O_RDWR | O_CREAT);
+WriterLock::WriterLock(const fs::path& folder, const char* name) {
+  const fs::path path = folder / name;
+  file_ = open_regular_file(path, O_RDWR | O_CREAT);
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
     return;
   }

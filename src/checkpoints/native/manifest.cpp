@@ -1,14 +1,18 @@
 #include "checkpoints/internal/manifest.h"
 
+#include "base/internal/crc32c.h"
 #include "checkpoints/internal/damaged_checkpoint.h"
 #include "checkpoints/internal/safetensors_header.h"
 #include "checkpoints/native/box_runs.h"
+#include "checkpoints/native/manifest_counts.h"
+#include "checkpoints/tensors/whole_number.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <fmt/format.h>
 
 #include <charconv>
+#include <span>
 
 namespace cairn::checkpoints {
 
@@ -17,7 +21,13 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "cairn-checkpoint";
-constexpr int format_version = 1;
+/// The version that is written. Version 1 has no checksum over the manifest.
+constexpr int format_version = 2;
+constexpr int oldest_version = 1;
+/// What stands between the text that a manifest's checksum covers and the
+/// checksum, and behind the checksum.
+constexpr std::string_view before_checksum = ",\n \"crc32c\": \"";
+constexpr std::string_view after_checksum = "\"}\n";
 constexpr std::uint64_t largest_manifest = std::uint64_t{1} << 30;
 
 std::string checksums_text(const std::vector<std::uint32_t>& sums) {
@@ -61,14 +71,14 @@ json to_json(const StoredSlice& slice) {
 
 StoredSlice slice_from(const json& value) {
   StoredSlice slice{
-      .file = value.at("file").get<std::size_t>(),
-      .begin = value.at("begin").get<std::int64_t>(),
-      .end = value.at("end").get<std::int64_t>(),
-      .at = value.at("at").get<std::uint64_t>(),
+      .file = whole_number<std::size_t>(value.at("file")),
+      .begin = whole_number<std::int64_t>(value.at("begin")),
+      .end = whole_number<std::int64_t>(value.at("end")),
+      .at = whole_number<std::uint64_t>(value.at("at")),
       .crc32c = parse_checksums(value.at("crc32c").get<std::string>())};
   if (const auto box = value.find("box"); box != value.end()) {
-    box->at("begin").get_to(slice.box.begin);
-    box->at("size").get_to(slice.box.size);
+    slice.box.begin = whole_numbers(box->at("begin"));
+    slice.box.size = whole_numbers(box->at("size"));
   }
   return slice;
 }
@@ -128,7 +138,7 @@ ManifestTensor tensor_from(
     const std::vector<ManifestFile>& files) {
   ManifestTensor tensor{
       .type = safetensors_type(value.at("dtype").get<std::string>()),
-      .shape = value.at("shape").get<std::vector<std::int64_t>>()};
+      .shape = whole_numbers(value.at("shape"))};
   const auto bytes = tensor_bytes(tensor.shape, tensor.type);
   if (!bytes || *bytes > std::uint64_t{1} << 62) {
     refuse("a tensor of impossible size", name);
@@ -143,7 +153,7 @@ ManifestTensor tensor_from(
 ManifestFile file_from(const json& value) {
   ManifestFile file{
       .name = value.at("name").get<std::string>(),
-      .bytes = value.at("bytes").get<std::uint64_t>()};
+      .bytes = whole_number<std::uint64_t>(value.at("bytes"))};
   const std::filesystem::path path = file.name;
   if (file.name.empty() || path.filename() != path || file.name == "." ||
       file.name == "..") {
@@ -152,22 +162,45 @@ ManifestFile file_from(const json& value) {
   return file;
 }
 
+std::string checksum_text(std::string_view covered) {
+  return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(covered))));
+}
+
+/// Holds the text against the checksum at its end.
+void check_checksum(std::string_view text) {
+  const std::size_t end = text.rfind(before_checksum);
+  if (end == std::string_view::npos) {
+    refuse("the checksum over the manifest is missing");
+  }
+  const std::string sum = checksum_text(text.substr(0, end));
+  const std::string_view stored = text.substr(end + before_checksum.size());
+  if (stored != sum + std::string(after_checksum)) {
+    refuse(
+        "the manifest was altered: it does not have its checksum",
+        fmt::format("crc32c {}", sum));
+  }
+}
+
 Manifest parse_manifest(std::string_view text) {
   const json root = json::parse(text);
   if (root.at("format") != format_name) {
     refuse("not a manifest of a Cairn checkpoint");
   }
-  if (const auto version = root.at("version").get<int>();
-      version != format_version) {
+  const int version = whole_number<int>(root.at("version"));
+  if (version < oldest_version || version > format_version) {
     throw CheckpointError(
         {.what = "a checkpoint of another version of the format",
          .values = fmt::format("{}, known is {}", version, format_version),
          .remedy = "load it with the Cairn that is named in \"cairn\""});
   }
+  if (version > oldest_version) {
+    check_checksum(text);
+  }
   Manifest manifest{
+      .has_checksum = version > oldest_version,
       .tag = root.at("tag").get<std::string>(),
-      .step = root.at("step").get<std::int64_t>(),
-      .saved_at = root.at("saved_at").get<std::int64_t>(),
+      .step = whole_number<std::int64_t>(root.at("step")),
+      .saved_at = whole_number<std::int64_t>(root.at("saved_at")),
       .state = root.at("state"),
       .config = root.at("config")};
   for (const json& file : root.at("files")) {
@@ -177,6 +210,9 @@ Manifest parse_manifest(std::string_view text) {
     manifest.tensors.emplace(name, tensor_from(name, tensor, manifest.files));
   }
   root.at("ties").get_to(manifest.ties);
+  if (std::string fault = fault_of_counts(manifest); !fault.empty()) {
+    refuse("its counts contradict each other", std::move(fault));
+  }
   return manifest;
 }
 
@@ -234,11 +270,12 @@ std::string to_text(const Manifest& manifest) {
     separator = ",\n  ";
   }
   text += fmt::format(
-      "}},\n \"ties\": {},\n \"state\": {},\n \"config\": {}}}\n",
+      "}},\n \"ties\": {},\n \"state\": {},\n \"config\": {}",
       json(manifest.ties).dump(),
       manifest.state.dump(),
       manifest.config.dump());
-  return text;
+  const std::string sum = checksum_text(text);
+  return text.append(before_checksum).append(sum).append(after_checksum);
 }
 
 std::string to_text(const WrittenFile& written) {
@@ -264,7 +301,7 @@ WrittenFile parse_written_file(std::string_view text) {
     written.slices.push_back(
         {.name = entry.at("name").get<std::string>(),
          .type = safetensors_type(entry.at("dtype").get<std::string>()),
-         .shape = entry.at("shape").get<std::vector<std::int64_t>>(),
+         .shape = whole_numbers(entry.at("shape")),
          .stored = slice_from(entry)});
   }
   return written;

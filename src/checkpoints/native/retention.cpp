@@ -8,12 +8,15 @@ namespace cairn::checkpoints {
 
 std::vector<std::string> checkpoints_to_delete(
     const std::vector<FoundCheckpoint>& found,
-    const Retention& retention) {
+    const Retention& retention,
+    std::int64_t saved_step) {
   std::vector<FoundCheckpoint> complete;
   std::ranges::copy_if(
       found,
       std::back_inserter(complete),
-      [](const FoundCheckpoint& one) { return one.problem.empty(); });
+      [&](const FoundCheckpoint& one) {
+        return one.problem.empty() && one.step <= saved_step;
+      });
   std::ranges::sort(complete, {}, [](const FoundCheckpoint& one) {
     return std::tuple(one.saved_at, one.step);
   });

@@ -4,6 +4,7 @@
 #include "checkpoints/internal/damaged_checkpoint.h"
 #include "checkpoints/internal/manifest.h"
 #include "checkpoints/internal/slice_file.h"
+#include "checkpoints/native/manifest_counts.h"
 #include "checkpoints/native/slice_cover.h"
 
 #include <cairn/base/mapped_file.h>
@@ -33,6 +34,15 @@ class Verifier {
     } catch (const CheckpointError& error) {
       fault(error.what());
       return std::move(report_);
+    }
+    report_.manifest_checked = manifest_.has_checksum;
+    if (!manifest_.has_checksum) {
+      if (std::string doubt = doubt_of_counts(manifest_); !doubt.empty()) {
+        fault(fmt::format(
+            "{}: was probably altered: {}",
+            (folder_ / manifest_name).string(),
+            doubt));
+      }
     }
     report_.step = manifest_.step;
     report_.files = manifest_.files.size();

@@ -4,6 +4,7 @@
 #include "checkpoints/pickle/python_node.h"
 #include "checkpoints/tensors/little_endian.h"
 #include "checkpoints/tensors/tensor_bytes.h"
+#include "checkpoints/tensors/whole_number.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/strides.h>
@@ -13,8 +14,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace cairn::checkpoints {
@@ -33,24 +34,47 @@ constexpr std::uint64_t largest_header = 100'000'000; // the format's own limit
        .values = std::move(why)});
 }
 
-/// Parses the header. Refuses a name that occurs twice: nobody could tell which
-/// one counts.
-json parse_header(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  return json::parse(text, [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (
-        event == json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      throw CheckpointError(
-          {.what = "a name is there twice",
-           .values = parsed.get<std::string>()});
+/// Looks for a name that occurs twice in an object: nobody could tell which one
+/// counts. (json::parse() with a callback could do so while it parses, but
+/// walks over an object's members after each of them.)
+class RepeatedNames final : public nlohmann::json_sax<json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(std::size_t) override {
+    names_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    names_.pop_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) {
+      throw CheckpointError({.what = "a name is there twice", .values = name});
     }
     return true;
-  });
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&)
+      override {
+    return false; // json::parse() says more
+  }
+
+ private:
+  std::vector<std::unordered_set<std::string>> names_;
+};
+
+json parse_header(std::string_view text) {
+  RepeatedNames repeated;
+  static_cast<void>(json::sax_parse(text, &repeated));
+  return json::parse(text);
 }
 
 } // namespace
@@ -76,11 +100,13 @@ SafetensorsFile::SafetensorsFile(const fs::path& path)
         metadata_ = entry.get<std::map<std::string, std::string>>();
         continue;
       }
-      const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-      const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
+      const auto begin =
+          whole_number<std::uint64_t>(entry.at("data_offsets").at(0));
+      const auto end =
+          whole_number<std::uint64_t>(entry.at("data_offsets").at(1));
       Entry added{
           .type = safetensors_type(entry.at("dtype").get<std::string>()),
-          .shape = entry.at("shape").get<std::vector<std::int64_t>>()};
+          .shape = whole_numbers(entry.at("shape"))};
       const auto wanted = tensor_bytes(added.shape, added.type);
       if (begin > end || end > data.size() || !wanted ||
           *wanted != end - begin) {

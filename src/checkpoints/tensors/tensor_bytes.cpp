@@ -40,6 +40,18 @@ bool counts(const StoredTensor& place) {
   return place.offset >= 0;
 }
 
+/// True when the tensor has elements twice: a few bytes could stand for any
+/// number of gigabytes.
+bool repeats(const StoredTensor& place, std::int64_t available) {
+  bool still = false; // along a dimension
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < place.sizes.size(); ++d) {
+    still = still || (place.strides[d] == 0 && place.sizes[d] > 1);
+    elements *= place.sizes[d]; // counts() has seen that it does not overflow
+  }
+  return elements > 0 && (still || elements > available);
+}
+
 } // namespace
 
 void check(const TensorBytes& tensor) {
@@ -59,6 +71,17 @@ void check(const TensorBytes& tensor) {
              fmt::join(place.strides, ", "),
              place.offset,
              available)});
+  }
+  if (repeats(place, available)) {
+    throw CheckpointError(
+        {.what = "a tensor shows elements of its storage more than once",
+         .where = fmt::format("storage {}", place.storage),
+         .values = fmt::format(
+             "sizes [{}], strides [{}], {} elements stored",
+             fmt::join(place.sizes, ", "),
+             fmt::join(place.strides, ", "),
+             available),
+         .remedy = "save tensor.contiguous() instead of an expanded view"});
   }
 }
 

@@ -44,6 +44,7 @@ Facts to_json(const CheckpointList& list) {
   return {
       {"checkpoints", std::move(all)},
       {"latest", list.latest},
+      {"latest_problem", list.latest_problem},
       {"loads", list.loaded},
       {"remains", list.remains}};
 }
@@ -114,9 +115,12 @@ int run_checkpoint_list(const Arguments& arguments) {
         "\n`latest` names {}, which is not there\n",
         shown_text(list.latest));
   }
+  if (!list.latest_problem.empty()) {
+    fmt::print("\n{}\n", shown_text(list.latest_problem));
+  }
   if (!list.loaded.empty()) {
     fmt::print("\nloading takes {}\n", shown_text(list.loaded));
-  } else if (!list.latest.empty()) {
+  } else if (!list.latest.empty() || !list.latest_problem.empty()) {
     fmt::print("\nloading without a tag fails\n");
   }
   for (const std::string& name : list.remains) {

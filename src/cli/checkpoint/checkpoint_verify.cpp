@@ -90,6 +90,10 @@ std::vector<Verified> found_in(
     throw CheckpointError(
         {.what = "no checkpoint in this folder", .where = chosen.string()});
   }
+  if (!list.latest_problem.empty()) {
+    found.push_back({chosen, found.front().format, {}});
+    found.back().report.faults.push_back(list.latest_problem);
+  }
   if (!named) {
     found.push_back({chosen, found.front().format, {}});
     found.back().report.faults.push_back(
@@ -107,23 +111,44 @@ Facts to_json(const std::vector<Verified>& all) {
          {"tensors", one.report.tensors},
          {"bytes", one.report.bytes},
          {"checksums", one.format == CheckpointFormat::native},
+         {"manifest_checked", one.report.manifest_checked},
          {"faults", one.report.faults}});
   }
   return result;
+}
+
+/// What was read, and what it was held against.
+std::string what_was_read(const Verified& one) {
+  const VerifyReport& report = one.report;
+  const std::string tensors = fmt::format(
+      "{} tensors, {}",
+      report.tensors,
+      shown_byte_size(report.bytes));
+  if (one.format != CheckpointFormat::native) {
+    return tensors + " read; the format has no checksums";
+  }
+  if (report.tensors == 0) {
+    return "only the manifest was read";
+  }
+  return fmt::format(
+      "{} in {} {} and the manifest {}",
+      tensors,
+      report.files,
+      report.files == 1 ? "file" : "files",
+      report.manifest_checked
+          ? "held against their checksums"
+          : "read; all have checksums but the manifest, which an older Cairn "
+            "wrote");
 }
 
 void print_verified(const Verified& one) {
   constexpr std::size_t most = 50;
   const VerifyReport& report = one.report;
   fmt::print(
-      "{:<6} {}: {} tensors, {} {}\n",
+      "{:<6} {}: {}\n",
       report.faults.empty() ? "ok" : "read",
       shown_text(one.place.string()),
-      report.tensors,
-      shown_byte_size(report.bytes),
-      one.format == CheckpointFormat::native
-          ? "checked"
-          : "read; the format has no checksums");
+      what_was_read(one));
   for (std::size_t i = 0; i < std::min(most, report.faults.size()); ++i) {
     fmt::print("FAULT  {}\n", shown_text(report.faults[i]));
   }

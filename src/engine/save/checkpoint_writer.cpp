@@ -3,6 +3,7 @@
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
 #include "base/internal/remove_tree.h"
+#include "engine/save/slow_write_warning.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -213,6 +214,12 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
   const auto began = Clock::now();
   std::string outcome;
   try {
+    const SlowWriteWarning warning(
+        logger_,
+        fmt::format(
+            "rank {} has been writing {}",
+            group_.global_ranks()[group_.rank()],
+            (save.place.partial / file_name(group_.rank())).string()));
     make_partial_folder(save.place.partial);
     const auto written =
         save.write_file(save.place.partial / file_name(group_.rank()));
@@ -230,6 +237,11 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
       outcome,
       [&](const std::vector<std::string>& outcomes) {
         try {
+          const SlowWriteWarning warning(
+              logger_,
+              fmt::format(
+                  "rank 0 has been writing the manifest of {}",
+                  (save.place.folder / save.place.tag).string()));
           return commit(save, outcomes);
         } catch (const std::exception& error) {
           return std::string(error.what());
@@ -259,7 +271,7 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
       took,
       size_text(bytes / took),
       waited);
-  prune(save.place.folder);
+  prune(save.place.folder, save.manifest.step);
   return problem;
 }
 
@@ -289,14 +301,27 @@ std::string CheckpointWriter::commit(
   return {};
 }
 
-void CheckpointWriter::prune(const fs::path& folder) const {
+void CheckpointWriter::prune(const fs::path& folder, std::int64_t step) {
   if (!retention_.keep_last) {
     return;
   }
   try {
-    for (const std::string& tag : checkpoints::checkpoints_to_delete(
-             checkpoints::find_checkpoints(folder),
-             retention_)) {
+    const auto found = checkpoints::find_checkpoints(folder);
+    const auto later = std::ranges::count_if(
+        found,
+        [&](const checkpoints::FoundCheckpoint& one) {
+          return one.problem.empty() && one.step > step;
+        });
+    if (later > 0 && !std::exchange(told_of_later_, true)) {
+      logger_.warning(
+          "{}: {} of steps after {} stay{}; delete what you no longer need",
+          folder.string(),
+          later == 1 ? "a checkpoint" : fmt::format("{} checkpoints", later),
+          step,
+          later == 1 ? "s" : "");
+    }
+    for (const std::string& tag :
+         checkpoints::checkpoints_to_delete(found, retention_, step)) {
       checkpoints::remove_checkpoint(folder, tag);
       logger_.info("deleted the old checkpoint {}", (folder / tag).string());
     }

@@ -8,6 +8,7 @@
 #include <cairn/base/log.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -77,7 +78,7 @@ class CheckpointWriter {
   std::string run(Save& save, Pace pace);
   void settle();
   std::string commit(Save& save, const std::vector<std::string>& outcomes);
-  void prune(const std::filesystem::path& folder) const;
+  void prune(const std::filesystem::path& folder, std::int64_t step);
 
   distributed::ProcessGroup group_;
   std::vector<distributed::ProcessGroup> training_;
@@ -88,6 +89,7 @@ class CheckpointWriter {
   std::optional<checkpoints::WriterLock> lock_; ///< rank 0's
   std::future<std::string> under_way_;
   std::optional<std::string> failure_;
+  bool told_of_later_ = false; ///< checkpoints that stay
 };
 
 } // namespace cairn::engine

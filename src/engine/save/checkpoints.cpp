@@ -88,13 +88,19 @@ ClientState rank_state_in(const checkpoints::Source& source, int rank) {
 /// Checkpoints to try, in this order; found by rank 0.
 std::string candidates(
     const fs::path& folder,
-    const std::optional<std::string>& tag) {
+    const std::optional<std::string>& tag,
+    const Logger& logger) {
+  const auto in_order = [&] {
+    return checkpoints::load_order(folder, [&](const std::string& problem) {
+      logger.warning("{}", problem);
+    });
+  };
   if (!tag) {
-    return json(checkpoints::load_order(folder)).dump();
+    return json(in_order()).dump();
   }
   checkpoints::check_tag(*tag);
   if (!fs::exists(folder / *tag / checkpoints::manifest_name)) {
-    const auto others = checkpoints::load_order(folder);
+    const auto others = in_order();
     throw CheckpointError(
         {.what = "there is no complete checkpoint",
          .where = (folder / *tag).string(),
@@ -278,7 +284,7 @@ Checkpoints::Loaded Checkpoints::load(
       "",
       [&](const std::vector<std::string>&) {
         try {
-          return candidates(folder, tag);
+          return candidates(folder, tag, job_.logger);
         } catch (const Error& error) {
           return unfit + std::string(error.what());
         }
