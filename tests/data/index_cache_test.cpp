@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <fstream>
@@ -192,6 +193,7 @@ TEST(IndexCache, NamesAreMegatronsAndNothingElseIsLeft) {
   EXPECT_THAT(
       names,
       ::testing::UnorderedElementsAre(
+          stem + "-crc32c.txt",
           stem + "-description.txt",
           stem + "-document_index.npy",
           stem + "-sample_index.npy",
@@ -254,6 +256,24 @@ TEST(IndexCache, BrokenFilesAreBuiltAgain) {
     text[128 + 3] = '\x7f';
     write(path, text);
   });
+  damage("-shuffle_index.npy", [&](const auto& path, auto text) {
+    // Two samples change places: the array is still a permutation.
+    std::swap_ranges(&text[128], &text[132], &text[132]);
+    write(path, text);
+  });
+  damage("-crc32c.txt", [&](const auto& path, auto text) {
+    text[2] = text[2] == '0' ? '1' : '0';
+    write(path, text);
+  });
+}
+
+TEST(IndexCache, MegatronsFilesHaveNoChecksums) {
+  const TemporaryFolder folder;
+  const auto options = options_in(folder.path());
+  const auto built = build_gpt_datasets(options, quiet());
+  fs::remove(built.parts[0].file.string() + "-crc32c.txt");
+  const auto again = build_gpt_datasets(options, quiet());
+  EXPECT_EQ(again.parts[0].origin, IndexOrigin::file);
 }
 
 TEST(IndexCache, FilesOfOtherDataOfTheSameNameAreNotUsed) {
@@ -348,7 +368,7 @@ TEST(IndexCache, ABuilderThatWasKilledBlocksNobody) {
   EXPECT_EQ(result.origin, IndexOrigin::built);
   EXPECT_EQ(
       std::distance(fs::directory_iterator(folder.path()), {}),
-      3); // started, description, array
+      4); // started, description, array, checksum
 }
 
 TEST(IndexCache, ASetThatIsReplacedHalfwayIsNoSet) {

@@ -257,17 +257,60 @@ TEST(IndexedDataset, RefusesIdsThatDoNotFit) {
   EXPECT_THROW(dataset.read(0, 0, narrow), DataError);
 }
 
-TEST(IndexedDataset, AnIndexMayPickSequencesOutOfALargerFile) {
+TEST(IndexedDataset, EverySequenceBeginsWhereTheOneBeforeEnds) {
   const TemporaryFolder folder;
   const auto index = slurp(golden_indexed("old_mmap_uint16.idx"));
   const auto tokens = slurp(golden_indexed("old_mmap_uint16.bin"));
-  const auto dataset = open_pair(
-      folder,
-      with_value<std::int64_t>(index, 34 + 29 * 4, 4),
-      tokens + "xxxx");
-  std::array<std::int64_t, 1> id{};
-  dataset.read(0, 0, id);
-  EXPECT_EQ(id[0], 2224);
+  const std::size_t offsets = 34 + 29 * 4;
+  EXPECT_THAT(
+      refusal(
+          folder,
+          with_value<std::int64_t>(index, offsets, 4),
+          tokens + "xxxx"),
+      HasSubstr(
+          "sequence 0 does not begin where the one before ends (byte 4 "));
+  EXPECT_THAT(
+      refusal(folder, with_value<std::int64_t>(index, offsets + 8, 24), tokens),
+      HasSubstr("sequence 1 does not begin where the one before ends (byte 24 "
+                "of the .bin file, not 26)"));
+}
+
+TEST(IndexedDataset, ChecksFilesOfManySequences) {
+  const TemporaryFolder folder;
+  constexpr std::size_t count = 10'000;
+  std::string index("MMIDIDX\0\0", 9);
+  const auto put = [&](auto value) {
+    index.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  put(std::uint64_t{1});
+  put(std::uint8_t{1}); // uint8
+  put(std::uint64_t{count});
+  put(std::uint64_t{count + 1});
+  for (std::size_t i = 0; i < count; ++i) {
+    put(std::int32_t{2});
+  }
+  const std::size_t offsets = index.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    put(static_cast<std::int64_t>(2 * i));
+  }
+  const std::size_t documents = index.size();
+  for (std::size_t i = 0; i <= count; ++i) {
+    put(static_cast<std::int64_t>(i));
+  }
+  const std::string tokens(2 * count, 'x');
+  EXPECT_EQ(refusal(folder, index, tokens), "accepted");
+  EXPECT_THAT(
+      refusal(
+          folder,
+          with_value<std::int64_t>(index, offsets + 8 * 9000, 18'002),
+          tokens),
+      HasSubstr("sequence 9000 does not begin"));
+  EXPECT_THAT(
+      refusal(
+          folder,
+          with_value<std::int64_t>(index, documents + 8 * 9000, 8998),
+          tokens),
+      HasSubstr("not in order (document 8999)"));
 }
 
 TEST(IndexedDataset, MissingFilesAreNamed) {

@@ -1,11 +1,14 @@
 #include "data/indexed/npy_file.h"
 
+#include "base/internal/crc32c.h"
 #include "data/indexed/npy_header.h"
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
 
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace cairn::data {
@@ -27,6 +30,14 @@ void save_npy(const std::filesystem::path& path, const IndexArray& array) {
   file.write(npy_header_text(array.type(), array.shape()));
   file.write(array.bytes());
   file.commit();
+}
+
+FileChecksum checksum_of_npy(const std::string& name, const IndexArray& array) {
+  const std::string header = npy_header_text(array.type(), array.shape());
+  return {
+      .name = name,
+      .size = header.size() + array.bytes().size(),
+      .crc = crc32c(array.bytes(), crc32c(std::as_bytes(std::span(header))))};
 }
 
 } // namespace cairn::data

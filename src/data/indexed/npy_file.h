@@ -1,5 +1,7 @@
 #pragma once
 
+#include "data/internal/checksum_list.h"
+
 #include <cairn/data/index_array.h>
 
 #include <cstddef>
@@ -16,5 +18,8 @@ IndexArray load_npy(const std::filesystem::path& path);
 /// Writes the array byte for byte as numpy.save does; the file appears as a
 /// whole or not at all.
 void save_npy(const std::filesystem::path& path, const IndexArray& array);
+
+/// The checksum of the file that save_npy() writes, from the array itself.
+FileChecksum checksum_of_npy(const std::string& name, const IndexArray& array);
 
 } // namespace cairn::data

@@ -3,6 +3,7 @@
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
 #include "data/indexed/npy_file.h"
+#include "data/internal/checksum_list.h"
 #include "data/samples/build_lock.h"
 #include "data/samples/index_description.h"
 
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 /// some megabytes.
 constexpr std::uint64_t description_limit = 64 << 20;
 constexpr std::string_view description_suffix = "-description.txt";
+constexpr std::string_view checksums_suffix = "-crc32c.txt";
 
 std::string stem_of(const IndexCache::Key& key) {
   if (key.naming == IndexNaming::megatron_deepspeed) {
@@ -59,6 +61,24 @@ std::optional<FileIdentity> identity_of(const fs::path& path) {
       status.st_ino,
       status.st_mtim.tv_sec,
       status.st_mtim.tv_nsec};
+}
+
+/// Says which array is not the one that was written, where checksums were
+/// written beside the arrays. Megatron writes none.
+std::string fault_of_bytes(
+    const fs::path& checksums,
+    const std::vector<fs::path>& arrays) {
+  if (!is_there(checksums)) {
+    return {};
+  }
+  const std::vector<FileChecksum> written = read_checksums(checksums);
+  for (const fs::path& array : arrays) {
+    if (std::ranges::find(written, checksum_of(array, [](std::uint64_t) {})) ==
+        written.end()) {
+      return array.filename().string() + " is not what was written";
+    }
+  }
+  return {};
 }
 
 /// Deletes a description, so that its arrays no longer count as a complete set.
@@ -133,10 +153,14 @@ std::optional<IndexCache::Result> IndexCache::load(
   }
   std::string problem;
   try {
-    for (const fs::path& array : array_files(key, stem)) {
-      result.arrays.push_back(load_npy(array));
+    const std::vector<fs::path> files = array_files(key, stem);
+    problem = fault_of_bytes(file(stem, checksums_suffix), files);
+    if (problem.empty()) {
+      for (const fs::path& array : files) {
+        result.arrays.push_back(load_npy(array));
+      }
+      problem = misfit(result.arrays);
     }
-    problem = misfit(result.arrays);
   } catch (const DataError& error) {
     problem = error.what();
   }
@@ -195,11 +219,15 @@ bool IndexCache::store(
     const Arrays& arrays) const {
   const fs::path description = description_file(key, stem);
   const std::vector<fs::path> files = array_files(key, stem);
+  const fs::path checksums = file(stem, checksums_suffix);
   try {
     withdraw(description);
+    std::vector<FileChecksum> written;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       save_npy(files[i], arrays[i]);
+      written.push_back(checksum_of_npy(files[i].filename(), arrays[i]));
     }
+    write_checksums(checksums, written);
     write_file_atomically(description, key.description);
     return true;
   } catch (const DataError& error) {
@@ -207,6 +235,7 @@ bool IndexCache::store(
     for (const fs::path& file : files) { // an incomplete set is useless
       ::unlink(file.c_str());
     }
+    ::unlink(checksums.c_str());
     return false;
   }
 }
