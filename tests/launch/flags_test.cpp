@@ -63,7 +63,7 @@ TEST(LaunchFlags, ShowWhatRunsOnEachHost) {
   EXPECT_THAT(plan, HasSubstr("a: cd "));
   EXPECT_THAT(
       plan,
-      HasSubstr("--world=a:0,1@b:1,3 --node_rank=1 --master_addr=a "
+      HasSubstr("--world=1x2@b:1,3 --node_rank=1 --master_addr=a "
                 "--master_port=29500"));
   EXPECT_THAT(plan, HasSubstr("'X=y z'"));
   EXPECT_THAT(

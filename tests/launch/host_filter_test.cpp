@@ -2,10 +2,13 @@
 
 #include <cairn/base/error.h>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace cairn::launch::host_filter_test {
 namespace {
@@ -79,8 +82,29 @@ TEST(HostFilter, RefusesWhatThePoolDoesNotHave) {
 TEST(HostFilter, IsWrittenAndReadBack) {
   const auto hosts = include_hosts(pool, "worker-0:1,3@worker-2");
   EXPECT_EQ(to_filter(hosts), "worker-0:1,3@worker-2:0,1");
-  EXPECT_EQ(parse_hosts(to_filter(hosts)), hosts);
-  EXPECT_THROW(parse_hosts("worker-0"), ConfigError);
+}
+
+TEST(World, IsShortForEachOfManyHosts) {
+  std::vector<Host> hosts;
+  for (int i = 0; i < 4000; ++i) {
+    hosts.push_back(host_with_slots(fmt::format("worker-{}", i), 8));
+  }
+  hosts[3].slots = {1, 5};
+  EXPECT_EQ(world_seen_from(hosts, 3), "3x8@worker-3:1,5@3996x8");
+  EXPECT_EQ(
+      world_seen_from(hosts, 0),
+      "worker-0:0,1,2,3,4,5,6,7@2x8@1x2@3996x8");
+  for (const std::size_t node : {0, 3, 3999}) {
+    const auto seen = parse_world(world_seen_from(hosts, node));
+    ASSERT_EQ(seen.size(), hosts.size());
+    EXPECT_EQ(seen[node], hosts[node]);
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      ASSERT_EQ(seen[i].slots.size(), hosts[i].slots.size()) << i;
+    }
+  }
+  for (const char* bad : {"", "x", "3x", "x8", "0x8", "3x-1", "worker-0"}) {
+    EXPECT_THROW(parse_world(bad), ConfigError) << bad;
+  }
 }
 
 } // namespace

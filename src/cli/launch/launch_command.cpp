@@ -88,7 +88,7 @@ JobRanks find_world(const LaunchFlags& flags, const Machine& machine) {
     return choose_ranks(flags.world, machine);
   }
   JobRanks world;
-  world.hosts = parse_hosts(flags.all_hosts);
+  world.hosts = parse_world(flags.all_hosts);
   world.master_addr = flags.world.master_addr;
   world.master_port = flags.world.master_port;
   return world;
@@ -214,7 +214,7 @@ std::vector<std::string> node_launcher_arguments(
   std::vector<std::string> words = {
       "launch",
       "--node-launcher",
-      fmt::format("--world={}", to_filter(world.hosts)),
+      fmt::format("--world={}", world_seen_from(world.hosts, node)),
       fmt::format("--node_rank={}", node),
       fmt::format("--master_addr={}", world.master_addr),
       fmt::format(

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
+#include <utility>
 
 namespace cairn::launch {
 namespace {
@@ -158,15 +159,62 @@ std::string to_filter(const std::vector<Host>& hosts) {
   return fmt::format("{}", fmt::join(parts, "@"));
 }
 
-std::vector<Host> parse_hosts(std::string_view filter) {
-  auto hosts = parse(filter);
-  for (const Host& host : hosts) {
-    if (host.slots.empty()) {
-      refuse(
-          fmt::format("host {} has no slots", host.name),
-          "write NAME:SLOT,SLOT…");
+std::string world_seen_from(const std::vector<Host>& hosts, std::size_t node) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < hosts.size();) {
+    if (i == node) {
+      parts.push_back(to_filter({hosts[i++]}));
+      continue;
     }
+    const std::size_t first = i;
+    const std::size_t ranks = hosts[first].slots.size();
+    while (i < hosts.size() && i != node && hosts[i].slots.size() == ranks) {
+      ++i;
+    }
+    parts.push_back(fmt::format("{}x{}", i - first, ranks));
   }
+  return fmt::format("{}", fmt::join(parts, "@"));
+}
+
+namespace {
+
+constexpr int most_in_a_run = 1 << 20;
+
+/// The two numbers of a run such as `96x8`.
+std::pair<int, int> parse_run(std::string_view run) {
+  const auto number = [&](std::string_view digits) {
+    int value = 0;
+    const char* const last = digits.data() + digits.size();
+    const auto [end, error] = std::from_chars(digits.data(), last, value);
+    if (error != std::errc{} || end != last || value < 1 ||
+        value > most_in_a_run) {
+      refuse(
+          fmt::format("{} is no run of hosts", escaped(run)),
+          "write HOSTSxRANKS");
+    }
+    return value;
+  };
+  const auto cross = std::min(run.find('x'), run.size());
+  return {
+      number(run.substr(0, cross)),
+      number(run.substr(std::min(cross + 1, run.size())))};
+}
+
+} // namespace
+
+std::vector<Host> parse_world(std::string_view world) {
+  std::vector<Host> hosts;
+  split(world, '@', [&](std::string_view part) {
+    if (part.find(':') != std::string_view::npos) {
+      hosts.push_back(parse(part).front());
+      return;
+    }
+    const auto [count, ranks] = parse_run(part);
+    for (int i = 0; i < count; ++i) {
+      hosts.push_back(
+          host_with_slots(fmt::format("node-{}", hosts.size()), ranks));
+    }
+  });
   return hosts;
 }
 

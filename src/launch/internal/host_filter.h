@@ -2,6 +2,8 @@
 
 #include "launch/internal/hostfile.h"
 
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +26,13 @@ std::vector<Host> exclude_hosts(
 /// A filter that includes exactly these hosts and slots.
 std::string to_filter(const std::vector<Host>& hosts);
 
-/// Parses a filter that to_filter() wrote, without a pool to check against.
-std::vector<Host> parse_hosts(std::string_view filter);
+/// The hosts of a job as the launcher on `hosts[node]` needs to know them: that
+/// host with its slots, and of the others, to which it never talks, how many
+/// ranks they have. `3x8@worker-3:0,1@96x8` is the fourth of a hundred hosts.
+/// Every launcher of thousands has this text on its command line.
+std::string world_seen_from(const std::vector<Host>& hosts, std::size_t node);
+
+/// Parses what world_seen_from() wrote. The other hosts have made-up names.
+std::vector<Host> parse_world(std::string_view world);
 
 } // namespace cairn::launch
