@@ -34,6 +34,10 @@ class CountedStore final : public distributed::Store {
       std::chrono::milliseconds timeout) override;
   std::unique_ptr<distributed::Store> clone() override;
   std::string address() const override { return store_->address(); }
+  void limit_answers(std::chrono::milliseconds limit) override {
+    store_->limit_answers(limit);
+  }
+  void hang_up() override { store_->hang_up(); }
 
   /// Waits for the keys and reads them in two requests, as NCCL's side of c10d
   /// does.

@@ -1,6 +1,7 @@
 // A rank dies, sleeps, errs or does not come.
 
 #include "distributed/failures.h"
+#include "distributed/internal/end_job.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
@@ -17,6 +18,7 @@
 namespace cairn::distributed::failure_test {
 namespace {
 
+using cairn::testing::run_processes;
 using cairn::testing::run_ranks;
 using failures::comm_error;
 using ::testing::AllOf;
@@ -32,8 +34,11 @@ TEST(Failure, AKilledRankIsNamed) {
 }
 
 TEST(Failure, AStoppedRankIsNamed) {
-  failures::a_stopped_rank_is_named(
-      {.ranks = 3, .collective_timeout = 700ms, .notes_grace = 500ms});
+  for (const int victim : {0, 2}) { // rank 0 hosts the store
+    failures::a_stopped_rank_is_named(
+        {.ranks = 3, .collective_timeout = 700ms, .notes_grace = 500ms},
+        victim);
+  }
 }
 
 TEST(Failure, ASleepingRankIsNamed) {
@@ -86,6 +91,36 @@ TEST(Failure, AMessageThatNobodySendsIsExplained) {
 
 TEST(Failure, ARankThatLeftIsNamed) {
   failures::a_rank_that_left_is_named({.ranks = 2});
+}
+
+TEST(Failure, ARankThatEndsWithAnExceptionIsNamed) {
+  run_processes({.ranks = 2}, [](const InitOptions& init) {
+    try {
+      const World world = init_distributed(init);
+      world.group().barrier();
+      if (world.rank() == 0) {
+        throw DataError({.what = "no such file"});
+      }
+      EXPECT_THAT(
+          comm_error([&] { world.group().all_reduce(at::ones({4})).wait(); }),
+          HasSubstr("rank 0 has failed: it ends with an exception"));
+    } catch (const DataError&) {
+      EXPECT_EQ(init.environment.rank, 0);
+    }
+  });
+}
+
+TEST(Failure, ARankThatEndsTheJobTellsWhy) {
+  run_ranks({.ranks = 2}, [](const World& world) {
+    world.group().barrier();
+    if (world.rank() == 0) {
+      end_job(world, "the disk is full");
+    } else {
+      EXPECT_THAT(
+          comm_error([&] { world.group().all_reduce(at::ones({4})).wait(); }),
+          HasSubstr("rank 0 has failed: the disk is full"));
+    }
+  });
 }
 
 TEST(Failure, ABarrierGivesUpInTime) {

@@ -35,9 +35,9 @@ void finish(Pending pending);
 
 /// The rank `victim` kills itself while the others wait for it.
 void a_killed_rank_is_named(RanksOptions options, int victim);
-/// The last rank is suspended (SIGSTOP) while the others wait for it, and stays
-/// so until they have ended.
-void a_stopped_rank_is_named(const RanksOptions& options);
+/// The rank `victim` is suspended (SIGSTOP) while the others wait for it, and
+/// stays so until they have ended.
+void a_stopped_rank_is_named(const RanksOptions& options, int victim);
 /// The last rank does not come to a collective.
 void a_sleeping_rank_is_named(const RanksOptions& options);
 void a_rank_that_left_is_named(const RanksOptions& options);

@@ -21,11 +21,11 @@ cairn::testing::RanksOptions ranks(int count) {
 }
 
 TEST(NcclFailure, AStoppedRankIsNamed) {
-  failures::a_stopped_rank_is_named(ranks(2));
+  failures::a_stopped_rank_is_named(ranks(2), 1);
 }
 
 TEST(NcclFailure, AStoppedRankOfFourIsNamed) {
-  failures::a_stopped_rank_is_named(ranks(4));
+  failures::a_stopped_rank_is_named(ranks(4), 0);
 }
 
 TEST(NcclFailure, ASleepingRankIsNamed) {

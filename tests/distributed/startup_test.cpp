@@ -1,11 +1,18 @@
 #include "distributed/simulated_ranks.h"
+#include "distributed/start/listening_socket.h"
 #include "distributed/start/open_files.h"
 #include "support/run_ranks.h"
 
+#include <arpa/inet.h>
 #include <cairn/distributed/init_distributed.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
 
 namespace cairn::distributed::startup_test {
 namespace {
@@ -40,6 +47,36 @@ TEST(Startup, RequestsOfARankDoNotGrowWithTheRanks) {
       EXPECT_EQ(startup.all().connections, 3 * ranks);
     }
   });
+}
+
+std::string address_of(int listener) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  EXPECT_EQ(
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size),
+      0);
+  std::array<char, INET_ADDRSTRLEN> text{};
+  return ::inet_ntop(
+      AF_INET,
+      &address.sin_addr,
+      text.data(),
+      static_cast<socklen_t>(text.size()));
+}
+
+TEST(Startup, TheStoreListensOnTheAddressOfTheMaster) {
+  EXPECT_EQ(address_of(listen_on_loopback(0).get()), "127.0.0.1");
+  for (const char* host : {"127.0.0.1", "127.0.0.2", "localhost"}) {
+    const auto listener = listen_on(host, 0, /*one_machine=*/true);
+    ASSERT_TRUE(listener) << host;
+    EXPECT_EQ(
+        address_of(listener->get()),
+        host == std::string("localhost") ? "127.0.0.1" : host);
+  }
+  // Ranks on other machines could not come.
+  EXPECT_FALSE(listen_on("127.0.0.1", 0, /*one_machine=*/false));
+  EXPECT_FALSE(listen_on("localhost", 0, /*one_machine=*/false));
+  // An address of another machine, as behind a service of Kubernetes's.
+  EXPECT_FALSE(listen_on("192.0.2.1", 0, /*one_machine=*/false));
 }
 
 TEST(Startup, MakesRoomForTheConnectionsOfAllRanks) {

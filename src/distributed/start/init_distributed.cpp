@@ -3,6 +3,7 @@
 #include "distributed/backends/group_core.h"
 #include "distributed/internal/agreement.h"
 #include "distributed/internal/comms_log.h"
+#include "distributed/internal/end_job.h"
 #include "distributed/start/job.h"
 #include "distributed/start/join_job.h"
 #include "distributed/start/open_files.h"
@@ -46,6 +47,17 @@ void make_room_for_files(
   const auto needed =
       4 * static_cast<std::uint64_t>(environment.world_size) + 256;
   const std::uint64_t allowed = allow_open_files(needed);
+  // Connections to each rank, and some files of libraries and data.
+  const std::uint64_t least = hosts_store
+      ? 48 + 2 * static_cast<std::uint64_t>(environment.world_size)
+      : 48;
+  if (allowed < least) {
+    throw ConfigError(
+        {.what =
+             fmt::format("rank {} may open too few files", environment.rank),
+         .values = fmt::format("{}, at least {} are needed", allowed, least),
+         .remedy = "raise the limit (ulimit -n, ulimit -Hn)"});
+  }
   if (hosts_store && allowed < needed) {
     logger.warning(
         "rank 0 may open {} files, but connections from {} ranks need about "
@@ -100,6 +112,7 @@ std::shared_ptr<GroupCore> start(
        .port = alone && !options.listen_fd ? std::uint16_t{0}
                                            : environment.master_port,
        .is_server = hosts,
+       .one_machine = environment.local_world_size == environment.world_size,
        .listen_fd = hosts ? options.listen_fd : std::nullopt,
        .timeout = options.start_timeout,
        .patience = start_patience,
@@ -204,6 +217,13 @@ void log_calls(const World& world, std::shared_ptr<CommsLog> log) {
   }
   const std::lock_guard lock(job->mutex);
   job->comms_log = std::move(log);
+}
+
+void end_job(const World& world, const std::string& error) {
+  const std::shared_ptr<Job>& job = Agreement::core_of(world.group())->job;
+  if (job && job->watchdog) {
+    job->watchdog->end_with(error);
+  }
 }
 
 std::string device_name(int local_rank) {

@@ -133,6 +133,9 @@ std::vector<int> all_ranks(int world_size) {
 void join_job(Job& job, const JoinOptions& options) {
   const Environment& environment = job.environment;
   gather(*job.store, environment, job.start_timeout, options.logger);
+  // Groups that are made meet here. Under the load of a thousand ranks an
+  // answer takes longer than to a watchdog, which is there for trouble.
+  job.store->limit_answers(10 * options.notes_grace);
   job.watchdog = Watchdog::start(
       Watchdog::Options{
           .rank = environment.rank,

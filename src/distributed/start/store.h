@@ -30,6 +30,13 @@ class Store {
   virtual std::unique_ptr<Store> clone() = 0;
   /// Place of the table, for messages: "host:port".
   virtual std::string address() const = 0;
+
+  /// Lets calls fail that get no answer within `limit`, because the host of the
+  /// table is stopped, frozen or cut off. wait() has its own time, and this one
+  /// on top.
+  virtual void limit_answers(std::chrono::milliseconds limit) = 0;
+  /// Ends the connection, from any thread: calls under way and later ones fail.
+  virtual void hang_up() = 0;
 };
 
 } // namespace cairn::distributed

@@ -2,7 +2,8 @@
 
 #include "distributed/backends/c10d_store.h"
 #include "distributed/backends/library_text.h"
-#include "distributed/start/loopback_socket.h"
+#include "distributed/start/listening_socket.h"
+#include "distributed/start/store_socket.h"
 
 #include <c10/util/Logging.h>
 #include <cairn/base/error.h>
@@ -14,9 +15,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace cairn::distributed {
 namespace {
@@ -31,32 +34,49 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) {
 
 } // namespace
 
-C10dStore::C10dStore(c10::intrusive_ptr<c10d::Store> raw, std::string address)
-    : raw_(std::move(raw)), address_(std::move(address)) {}
-
-namespace {
+C10dStore::C10dStore(
+    c10::intrusive_ptr<c10d::Store> raw,
+    std::string address,
+    int socket)
+    : raw_(std::move(raw)), address_(std::move(address)), socket_(socket) {}
 
 /// Runs `call` and turns its errors into a CommError that names the store.
 template <typename Call>
-auto reach(const Store& store, Call call) {
+auto C10dStore::reach(Call call) {
   try {
+    if (lost_) {
+      throw std::runtime_error("an earlier call got no answer");
+    }
     return call();
   } catch (const std::exception& error) {
+    lost_ = true;
     throw CommError(
         {.what = "the store does not answer",
-         .where = store.address(),
+         .where = address_,
          .values = library_text(error)});
   }
 }
 
-} // namespace
+void C10dStore::limit_answers(std::chrono::milliseconds limit) {
+  limit_ = limit;
+  if (socket_ >= 0) {
+    limit_reads(socket_, limit);
+  }
+}
+
+void C10dStore::hang_up() {
+  lost_ = true;
+  if (socket_ >= 0) {
+    distributed::hang_up(socket_);
+  }
+}
 
 void C10dStore::set(const std::string& key, const std::string& value) {
-  reach(*this, [&] { raw_->set(key, value); });
+  reach([&] { raw_->set(key, value); });
 }
 
 std::optional<std::string> C10dStore::get(const std::string& key) {
-  return reach(*this, [&]() -> std::optional<std::string> {
+  return reach([&]() -> std::optional<std::string> {
     if (!raw_->check({key})) {
       return std::nullopt;
     }
@@ -67,18 +87,18 @@ std::optional<std::string> C10dStore::get(const std::string& key) {
 std::string C10dStore::set_once(
     const std::string& key,
     const std::string& value) {
-  return reach(*this, [&] { return raw_->compareSet(key, "", value); });
+  return reach([&] { return raw_->compareSet(key, "", value); });
 }
 
 void C10dStore::erase(const std::string& key) {
-  reach(*this, [&] { raw_->deleteKey(key); });
+  reach([&] { raw_->deleteKey(key); });
 }
 
 bool C10dStore::wait(
     const std::vector<std::string>& keys,
     std::chrono::milliseconds timeout) {
   timeout = std::min(timeout, longest);
-  return reach(*this, [&] {
+  return reach([&] {
     try {
       raw_->wait(keys, timeout);
       return true;
@@ -88,12 +108,40 @@ bool C10dStore::wait(
   });
 }
 
+namespace {
+
+/// Calls `connect` and returns the socket that it has opened to `port`; -1 if
+/// it cannot be told from others.
+template <typename Connect>
+int socket_of(std::uint16_t port, const Connect& connect) {
+  const std::vector<int> before = sockets_to(port);
+  connect();
+  std::vector<int> opened;
+  std::ranges::set_difference(
+      sockets_to(port),
+      before,
+      std::back_inserter(opened));
+  return opened.size() == 1 ? opened.front() : -1;
+}
+
+std::uint16_t port_in(const std::string& address) {
+  return static_cast<std::uint16_t>(
+      std::strtoul(address.c_str() + address.rfind(':') + 1, nullptr, 10));
+}
+
+} // namespace
+
 std::unique_ptr<Store> C10dStore::clone() {
-  return reach(*this, [&] {
+  return reach([&] {
     // If the host of the store is gone, this connection says so at once, but
     // c10d would try to open another one until its time is over.
     raw_->check({"is the store there?"});
-    return std::make_unique<C10dStore>(raw_->clone(), address_);
+    c10::intrusive_ptr<c10d::Store> copy;
+    const int socket =
+        socket_of(port_in(address_), [&] { copy = raw_->clone(); });
+    auto store = std::make_unique<C10dStore>(std::move(copy), address_, socket);
+    store->limit_answers(limit_);
+    return store;
   });
 }
 
@@ -143,21 +191,30 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
   theirs.timeout = std::min(options.timeout, longest);
   theirs.masterListenFd = options.listen_fd;
   try {
-    // c10d would listen on an IPv6 socket, and its only thread looks up the
-    // name of every address that connects. 127.0.0.1 is found in /etc/hosts,
-    // but its IPv6 form only by asking a name server, which may take seconds.
-    if (options.is_server && !options.listen_fd &&
-        options.host == "127.0.0.1") {
-      theirs.masterListenFd = listen_on_loopback(options.port).release();
+    // c10d would listen on every interface, for whoever is in the network, and
+    // on an IPv6 socket: its only thread looks up the name of every address
+    // that connects, and 127.0.0.1 is found in /etc/hosts, but its IPv6 form
+    // only by asking a name server, which may take seconds.
+    if (options.is_server && !options.listen_fd) {
+      if (options.host == "127.0.0.1") {
+        theirs.masterListenFd = listen_on_loopback(options.port).release();
+      } else if (
+          auto listener =
+              listen_on(options.host, options.port, options.one_machine)) {
+        theirs.masterListenFd = listener->release();
+      }
     }
-    auto store = connect(options, theirs);
+    c10::intrusive_ptr<c10d::TCPStore> store;
+    const int socket =
+        socket_of(options.port, [&] { store = connect(options, theirs); });
     const std::string address =
         fmt::format("{}:{}", options.host, store->getPort());
     return std::make_unique<C10dStore>(
         c10::make_intrusive<c10d::PrefixStore>(
             options.prefix,
             std::move(store)),
-        address);
+        address,
+        socket);
   } catch (const std::exception& error) {
     const std::string where =
         fmt::format("store at {}:{}", options.host, options.port);

@@ -15,6 +15,7 @@ struct TcpStoreOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 29500; ///< 0 on the server: any free port
   bool is_server = false;
+  bool one_machine = false; ///< all who connect are on this machine
   /// A socket that already listens on `port`; the server takes it over.
   std::optional<int> listen_fd;
   std::chrono::milliseconds timeout{};

@@ -245,6 +245,9 @@ std::string diagnose(
     const Alarm& alarm,
     const std::map<int, Notes>& notes,
     int world_size) {
+  if (!alarm.own_error.empty()) {
+    return fmt::format("rank {} has failed: {}", alarm.rank, alarm.own_error);
+  }
   std::vector<int> silent;
   for (int rank = 0; rank < world_size; ++rank) {
     if (!notes.contains(rank)) {

@@ -118,7 +118,8 @@ std::string to_text(const Alarm& alarm) {
        {"record", to_json(alarm.record)},
        {"members", alarm.members},
        {"library_error", alarm.library_error},
-       {"waited_seconds", alarm.waited_seconds}});
+       {"waited_seconds", alarm.waited_seconds},
+       {"own_error", alarm.own_error}});
 }
 
 std::optional<Alarm> alarm_from_text(std::string_view text) {
@@ -129,6 +130,7 @@ std::optional<Alarm> alarm_from_text(std::string_view text) {
     alarm.members = value.at("members").get<std::vector<int>>();
     alarm.library_error = value.at("library_error").get<std::string>();
     alarm.waited_seconds = value.at("waited_seconds").get<double>();
+    alarm.own_error = value.at("own_error").get<std::string>();
     return alarm;
   });
 }

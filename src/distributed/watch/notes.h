@@ -28,6 +28,9 @@ struct Alarm {
   std::vector<int> members;  ///< ranks of the record's group
   std::string library_error; ///< empty: the collective did not finish in time
   double waited_seconds = 0;
+  /// The error with which the rank ends by itself; empty: the record is in
+  /// trouble.
+  std::string own_error{};
 };
 
 /// Writes notes as text. Clocks of two machines cannot be compared, so times

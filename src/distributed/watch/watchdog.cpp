@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace cairn::distributed {
@@ -103,15 +104,35 @@ Watchdog::Watchdog(Options options, std::unique_ptr<Store> store)
       listening_(store_->clone()),
       recorder_(options_.recorder_capacity),
       watching_([this] { watch(); }),
-      hearing_([this] { listen(); }) {}
+      hearing_([this] { hear(); }) {
+  // Its own threads make all calls of these two connections from here on.
+  store_->limit_answers(2 * options_.grace);
+  listening_->limit_answers(2 * options_.grace);
+}
 
 Watchdog::~Watchdog() {
+  if (std::uncaught_exceptions() > exceptions_before_) {
+    // The program prints why once it has left the job.
+    end_with("it ends with an exception; its output says which");
+  }
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   watching_.join();
+  say_goodbye();
+  {
+    // The second thread wakes up by the goodbye, unless the store's host does
+    // not pass it on.
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, options_.grace, [&] { return heard_; });
+  }
+  listening_->hang_up();
+  hearing_.join();
+}
+
+void Watchdog::say_goodbye() {
   try {
     if (!failed()) {
       publish_notes(/*left=*/true);
@@ -122,10 +143,8 @@ Watchdog::~Watchdog() {
     }
     store_->set(key(wake_prefix, options_.rank), "stop");
   } catch (const Error&) {
-    // The store is gone, so nobody would read the goodbye. listen() has noticed
-    // as well and returned.
+    // The store is gone, so nobody would read the goodbye.
   }
-  hearing_.join();
 }
 
 /// Waits for the other ranks, which may be at work for a while: the store ends
@@ -248,6 +267,19 @@ void Watchdog::library_thread_died(const std::string& text) {
   changed_.notify_all();
 }
 
+void Watchdog::end_with(const std::string& error) {
+  std::unique_lock lock(mutex_);
+  if (!failure_.empty()) {
+    return;
+  }
+  broken_ = Alarm{.rank = options_.rank, .own_error = error};
+  changed_.notify_all();
+  // The first thread tells the others, who answer at once or not at all.
+  changed_.wait_for(lock, 4 * options_.grace, [&] {
+    return !failure_.empty();
+  });
+}
+
 void Watchdog::blame(const Operation& operation, const std::string& text) {
   if (!broken_) {
     broken_ = Alarm{
@@ -345,6 +377,15 @@ void Watchdog::forgive_suspension(
   }
 }
 
+void Watchdog::hear() {
+  listen();
+  {
+    const std::lock_guard lock(mutex_);
+    heard_ = true;
+  }
+  changed_.notify_all();
+}
+
 void Watchdog::listen() {
   const std::string mine = key(wake_prefix, options_.rank);
   try {
@@ -380,8 +421,11 @@ void Watchdog::listen() {
 }
 
 void Watchdog::investigate(std::optional<Alarm> alarm) {
+  const bool knows = alarm && !alarm->own_error.empty();
   const std::string text = verdict(std::move(alarm));
-  options_.logger.error("{}", text);
+  if (!knows) { // the program has printed its own error
+    options_.logger.error("{}", text);
+  }
   try {
     store_->set(key(seen_prefix, options_.rank), "");
     // The host of the store waits: once its own waits return, this process may
@@ -435,7 +479,8 @@ std::string Watchdog::verdict(std::optional<Alarm> alarm) {
 
 std::string Watchdog::store_is_gone() const {
   return fmt::format(
-      "{}, which hosts the store at {}, is gone",
+      "{}, which hosts the store at {}, does not answer (dead, stopped or cut "
+      "off)",
       options_.store_host,
       store_->address());
 }
@@ -511,6 +556,7 @@ void Watchdog::fail_all(const std::string& verdict) {
     failure_ = verdict;
     running.swap(running_);
   }
+  changed_.notify_all();
   for (const auto& [id, operation] : running) {
     recorder_.ended(id, CollectiveState::failed);
     operation->fail(error_for(operation->record()));

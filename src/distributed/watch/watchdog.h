@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,7 +62,8 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   static std::shared_ptr<Watchdog> start(
       Options options,
       std::unique_ptr<Store> store);
-  /// Tells the others that this rank has left in good order.
+  /// Tells the others that this rank has left: in good order, or with an
+  /// exception that is on its way out of the program.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -84,14 +86,19 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
 
   bool failed() const;
   void throw_if_failed() const;
+  /// Ends the job because this rank ends with `error`: the others fail with
+  /// that text, instead of waiting for this rank. Returns when they know.
+  void end_with(const std::string& error);
 
  private:
   using Clock = CollectiveRecord::Clock;
 
   Watchdog(Options options, std::unique_ptr<Store> store);
 
-  void watch();  // the first thread
-  void listen(); // the second thread
+  void watch(); // the first thread
+  void hear();  // the second thread
+  void listen();
+  void say_goodbye();
   void ended(Operation& operation, const std::string& error);
   void library_thread_died(const std::string& text);
   void blame(const Operation& operation, const std::string& text);
@@ -111,6 +118,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   std::vector<std::string> keys(const char* prefix) const;
 
   const Options options_;
+  const int exceptions_before_ = std::uncaught_exceptions();
   const std::unique_ptr<Store> store_;     ///< used by the first thread
   const std::unique_ptr<Store> listening_; ///< used by the second
   FlightRecorder recorder_;
@@ -119,6 +127,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool called_ = false;         ///< another rank raised the alarm
+  bool heard_ = false;          ///< the second thread is at its end
   std::optional<Alarm> broken_; ///< a library reported an error
   std::string failure_;         ///< why the job is over; empty while it runs
   std::string library_error_;
