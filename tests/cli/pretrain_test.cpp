@@ -677,6 +677,43 @@ TEST_F(Pretrain, ItsCheckpointsConvert) {
   EXPECT_TRUE(fs::exists(path("converted") + "/model.safetensors"));
 }
 
+/// The rank that cannot write is blamed, with its error, whoever ends first.
+TEST_F(Pretrain, BlamesTheRankThatFails) {
+  const std::vector<Words> failing{
+      {"--save", "/proc/nope"},
+      {"--tensorboard-dir", "/proc/nope"},
+      {"--log-jsonl", "/proc/nope/log.jsonl"}};
+  for (const Words& words : failing) {
+    const Result result = run(launched(gpt(4) + words));
+    EXPECT_NE(result.code, 0);
+    EXPECT_THAT(result.err, ContainsRegex("error: rank 0 \\(pid"));
+    EXPECT_THAT(result.err, Not(ContainsRegex("error: rank 1 \\(pid")));
+    const auto own = result.err.find("[0] cairn: ");
+    ASSERT_NE(own, std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("/proc/nope", own), std::string::npos);
+    // The other rank knows why.
+    EXPECT_THAT(result.err, HasSubstr("rank 0 has failed: "));
+  }
+}
+
+TEST_F(Pretrain, OneTrainingWritesToAFolder) {
+  Command first(launched(gpt(100000) + saving("shared")));
+  first.wait_for(" iteration        8/");
+  const std::string log = read_file(path("shared/log.jsonl"), 1 << 20);
+  const Result second = run(cairn(gpt(4) + saving("shared")));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(
+      second.err,
+      HasSubstr("another job is writing checkpoints to this folder"));
+  EXPECT_THAT(
+      read_file(path("shared/log.jsonl"), 1 << 24),
+      ::testing::AllOf(
+          ::testing::StartsWith(log),
+          Not(HasSubstr("\"iterations\":4,"))));
+  first.send(SIGTERM);
+  first.finish();
+}
+
 TEST_F(Pretrain, RefusesWhatItCannotDo) {
   const auto refusal = [](const Words& words) {
     const Result result = run(cairn(words));

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -307,6 +308,52 @@ TEST(LocalRanks, OnlyTheFirstFailureIsReported) {
   EXPECT_THAT(result.err, Not(HasSubstr("code 9")));
 }
 
+/// A rank that hands over an error: "own" or "another".
+std::string hand_over(const std::string& kind, const std::string& text) {
+  return "printf " + kind.substr(0, 1) + "'" + text +
+      "' > /proc/self/fd/$CAIRN_ERROR_FD; ";
+}
+
+TEST(LocalRanks, TheOneThatFailsByItselfIsBlamed) {
+  const TemporaryFolder folder;
+  const std::string told = (folder.path() / "told").string();
+  ASSERT_EQ(::mkfifo(told.c_str(), 0600), 0);
+  // Rank 0 has failed and is on its way out for long, and rank 1 ends before.
+  const auto result = launch(shell(
+      2,
+      "if [ $RANK = 0 ]; then echo 'the disk is full' >&2; " +
+          hand_over("own", "the disk is full") + "echo > '" + told +
+          "'; sleep 1000; fi; read x < '" + told + "'; " +
+          hand_over("another", "rank 0 has not come") + "exit 3",
+      {"--grace=0.1"}));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, Not(HasSubstr("rank 1 (pid")));
+  EXPECT_THAT(result.err, ContainsRegex("rank 0 \\(pid.*has failed after"));
+  EXPECT_THAT(result.err, EndsWith("[0] the disk is full\n"));
+}
+
+TEST(LocalRanks, TheCauseMayComeAfterItsConsequence) {
+  const TemporaryFolder folder;
+  const std::string ended = (folder.path() / "ended").string();
+  ASSERT_EQ(::mkfifo(ended.c_str(), 0600), 0);
+  // A program that hands over nothing ends after the rank that misses it.
+  const auto result = launch(shell(
+      2,
+      "if [ $RANK = 0 ]; then read x < '" + ended +
+          "'; sleep 0.1; exit 7; fi; " + hand_over("another", "gone") +
+          "echo > '" + ended + "'; exit 3"));
+  EXPECT_EQ(result.code, 7);
+  EXPECT_THAT(result.err, HasSubstr("rank 0 (pid"));
+  EXPECT_THAT(result.err, Not(HasSubstr("rank 1 (pid")));
+}
+
+TEST(LocalRanks, AStoppedOneIsNamed) {
+  const auto result =
+      launch(shell(1, "(sleep 0.2; kill -CONT $$) & kill -STOP $$; echo on"));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, ContainsRegex("rank 0 .* was stopped by SIGSTOP"));
+}
+
 TEST(LocalRanks, OnlyTheLastTwentyLinesAreShown) {
   const auto result =
       launch(shell(1, "for i in $(seq 1 30); do echo line $i; done; exit 1"));
@@ -442,6 +489,27 @@ TEST(LocalRanks, StopWhileTheReaderStalls) {
   EXPECT_EQ(::poll(&ended, 1, 10000), 1) << "it waits for its reader";
   EXPECT_EQ(command.finish().code, 143);
   EXPECT_TRUE(command.living().empty());
+}
+
+TEST(LocalRanks, AreSupervisedWhileTheReaderStalls) {
+  const TemporaryFolder folder;
+  const std::string pid = (folder.path() / "pid").string();
+  const std::string go = (folder.path() / "go").string();
+  ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
+  Command command(launch_words(shell(
+      2,
+      "trap '' TERM; if [ $RANK = 1 ]; then read x < '" + go +
+          "'; exit 5; fi; echo $$ > '" + pid + "'; exec yes",
+      {"--grace=0.2"})));
+  command.wait_for("y\n"); // and reads nothing until the ranks have ended
+  const UniqueFd process(static_cast<int>(
+      ::syscall(SYS_pidfd_open, std::stoi(read_text(pid)), 0)));
+  std::ofstream(go) << "\n";
+  pollfd ended{process.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 10000), 1) << "nobody stops the other rank";
+  const Result result = command.finish();
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("rank 1 (pid"));
 }
 
 TEST(LocalRanks, StartAgainAsOftenAsAskedFor) {

@@ -152,17 +152,21 @@ int run_evaluate(const Arguments& arguments) {
       config,
       {std::move(model.tokenizer), std::move(model.stored)},
       logger);
-  const distributed::World world = join_job(config.flags.distributed);
-  const evaluate::ZeroShotReport report = task.run(
-      world,
-      speaks ? iteration_lines(config) : evaluate::ZeroShot::OnIteration());
-  if (speaks) {
-    print_result(report.line);
-    if (output) {
-      write_file_atomically(*output, std::string_view(report.json));
-    }
-  }
-  return exit_ok;
+  return run_in_job(
+      config.flags.distributed,
+      [&](const distributed::World& world) {
+        const evaluate::ZeroShotReport report = task.run(
+            world,
+            speaks ? iteration_lines(config)
+                   : evaluate::ZeroShot::OnIteration());
+        if (speaks) {
+          print_result(report.line);
+          if (output) {
+            write_file_atomically(*output, std::string_view(report.json));
+          }
+        }
+        return exit_ok;
+      });
 }
 
 } // namespace cairn::cli

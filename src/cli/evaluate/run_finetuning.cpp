@@ -94,19 +94,23 @@ int run_finetuning(config::Config config, bool keep_last_batch) {
   if (output && distributed::read_environment().rank == 0) {
     const AtomicFile trial(*output); // before hours of work
   }
-  const distributed::World world = join_job(config.flags.distributed);
-  const Logger logger({.rank = world.rank(), .world_size = world.size()});
-  const evaluate::FinetuneReport report = evaluate::finetune(
-      {.config = config,
-       .keep_last_batch = keep_last_batch,
-       .versions =
-           {{"Cairn", std::string(version)}, {"libtorch", TORCH_VERSION}}},
-      world,
-      logger);
-  if (output && world.rank() == 0) {
-    write_file_atomically(*output, evaluate::to_json(report) + "\n");
-  }
-  return exit_ok;
+  return run_in_job(
+      config.flags.distributed,
+      [&](const distributed::World& world) {
+        const Logger logger({.rank = world.rank(), .world_size = world.size()});
+        const evaluate::FinetuneReport report = evaluate::finetune(
+            {.config = config,
+             .keep_last_batch = keep_last_batch,
+             .versions =
+                 {{"Cairn", std::string(version)},
+                  {"libtorch", TORCH_VERSION}}},
+            world,
+            logger);
+        if (output && world.rank() == 0) {
+          write_file_atomically(*output, evaluate::to_json(report) + "\n");
+        }
+        return exit_ok;
+      });
 }
 
 } // namespace cairn::cli

@@ -1,6 +1,7 @@
 #include "base/internal/edit_distance.h"
 #include "base/internal/freed_memory.h"
 #include "cli/program/command.h"
+#include "cli/program/error_report.h"
 #include "version.h"
 
 #include <cairn/base/error.h>
@@ -112,15 +113,6 @@ int flush_output() {
   return written ? exit_ok : exit_failure;
 }
 
-/// Reports a bug in Cairn itself, which no flag can mend.
-int own_mistake(const Error& error) {
-  fmt::print(
-      stderr,
-      "cairn: internal error, please report it: {}\n",
-      error.what());
-  return exit_failure;
-}
-
 } // namespace
 
 int run_program(
@@ -130,17 +122,11 @@ int run_program(
   try {
     const int code = run_command(commands, argc, argv);
     return code == exit_ok ? flush_output() : code;
-  } catch (const ConfigError& error) {
-    fmt::print(stderr, "cairn: {}\n", error.what());
-    return exit_bad_usage;
-  } catch (const InternalError& error) {
-    return own_mistake(error);
-  } catch (const UsageError& error) { // a bug in cairn itself
-    return own_mistake(error);
+  } catch (const Reported& reported) {
+    return reported.exit_code;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "cairn: {}\n", error.what());
+    return report_error(error);
   }
-  return exit_failure;
 }
 
 } // namespace cairn::cli

@@ -3,6 +3,7 @@
 #include "base/internal/cpu.h"
 #include "base/internal/edit_distance.h"
 #include "base/internal/freed_memory.h"
+#include "checkpoints/internal/checkpoint_folder.h"
 #include "cli/program/command.h"
 #include "cli/program/cuda_report.h"
 #include "cli/train/join_job.h"
@@ -170,6 +171,62 @@ bool uses_disk(const config::ZeroConfig& zero) {
   return is_disk(zero.offload_optimizer) || is_disk(zero.offload_param);
 }
 
+/// Keeps other trainings out of the folder where this one saves and logs, from
+/// before it writes the first line there.
+std::optional<checkpoints::WriterLock> lock_of(
+    const config::Config& config,
+    const distributed::World& world) {
+  const auto& save = config.flags.checkpointing.save;
+  if (!save || config.flags.validation.skip_train || world.rank() != 0) {
+    return std::nullopt;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(*save, error);
+  if (error) {
+    throw CheckpointError(
+        {.what = "the folder cannot be made",
+         .where = *save,
+         .values = error.message(),
+         .remedy = "give another one with --save"});
+  }
+  return std::optional<checkpoints::WriterLock>(
+      std::in_place,
+      *save,
+      ".training.lock");
+}
+
+int train(
+    Kind kind,
+    const pretrain::PlannedConfig& planned,
+    const distributed::World& world) {
+  const config::Config& config = planned.config;
+  const auto lock = lock_of(config, world);
+  const Logger logger({.rank = world.rank(), .world_size = world.size()});
+  if (world.rank() == 0) {
+    for (const std::string& answer : planned.answers) {
+      logger.info("{}", answer);
+    }
+  }
+  const bool logs =
+      world.rank() == pretrain::log_rank(config.flags.logging, world.size());
+  const pretrain::Outcome outcome = pretrain::run(
+      kind,
+      config,
+      world,
+      logger,
+      logs ? versions_of(world) : Versions{});
+  if (world.rank() == 0) {
+    logger.info(
+        "{}, after iteration {}",
+        pretrain::words_for(outcome.ended),
+        outcome.iteration);
+  }
+  if (const auto& log = config.flags.logging.jsonl; log && logs) {
+    write_page(*log, logger);
+  }
+  return exit_ok;
+}
+
 } // namespace
 
 int run_pretrain(const Arguments& arguments) {
@@ -205,31 +262,11 @@ int run_pretrain(const Arguments& arguments) {
     }
     return exit_ok;
   }
-  const distributed::World world = join_job(config.flags.distributed);
-  const Logger logger({.rank = world.rank(), .world_size = world.size()});
-  if (world.rank() == 0) {
-    for (const std::string& answer : planned.answers) {
-      logger.info("{}", answer);
-    }
-  }
-  const bool logs =
-      world.rank() == pretrain::log_rank(config.flags.logging, world.size());
-  const pretrain::Outcome outcome = pretrain::run(
-      kind,
-      config,
-      world,
-      logger,
-      logs ? versions_of(world) : Versions{});
-  if (world.rank() == 0) {
-    logger.info(
-        "{}, after iteration {}",
-        pretrain::words_for(outcome.ended),
-        outcome.iteration);
-  }
-  if (const auto& log = config.flags.logging.jsonl; log && logs) {
-    write_page(*log, logger);
-  }
-  return exit_ok;
+  return run_in_job(
+      config.flags.distributed,
+      [&](const distributed::World& world) {
+        return train(kind, planned, world);
+      });
 }
 
 } // namespace cairn::cli

@@ -255,16 +255,19 @@ int run_probe(const Arguments& arguments) {
   const pretrain::ProbeOptions options =
       options_of(flags, distributed::read_environment());
   const pretrain::Probe probe(options);
-  const distributed::World world = join_job(probe.config().flags.distributed);
-  const Logger logger(
-      {.rank = world.rank(),
-       .world_size = world.size(),
-       .least = LogLevel::warning});
-  const pretrain::ProbeReport report = probe.run(world, logger);
-  if (world.rank() == 0) {
-    print_report(report, options, world.size());
-  }
-  return exit_ok;
+  return run_in_job(
+      probe.config().flags.distributed,
+      [&](const distributed::World& world) {
+        const Logger logger(
+            {.rank = world.rank(),
+             .world_size = world.size(),
+             .least = LogLevel::warning});
+        const pretrain::ProbeReport report = probe.run(world, logger);
+        if (world.rank() == 0) {
+          print_report(report, options, world.size());
+        }
+        return exit_ok;
+      });
 }
 
 } // namespace cairn::cli

@@ -30,7 +30,7 @@ struct Pipe {
 };
 
 [[noreturn]] void system_refuses(const char* what) {
-  throw InternalError(
+  throw Error(
       {.what = fmt::format("cannot {}", what),
        .values = std::strerror(errno),
        .remedy = "see the limits on processes and open files (ulimit -u -n)"});
@@ -90,7 +90,7 @@ struct ChildSetup {
   std::size_t cores_bytes;
   const sigset_t* signal_mask;
   int input, output, error, report;
-  int terminal; // -1: none
+  std::array<int, 2> kept; // descriptors that stay open; -1: none
   pid_t parent;
 
   [[noreturn]] void fail(Step step) const {
@@ -116,8 +116,10 @@ struct ChildSetup {
     ::dup2(input, 0);
     ::dup2(output, 1);
     ::dup2(error, 2);
-    if (terminal >= 0) {
-      ::fcntl(terminal, F_SETFD, 0); // keep it open across exec
+    for (const int fd : kept) {
+      if (fd >= 0) {
+        ::fcntl(fd, F_SETFD, 0); // keep it open across exec
+      }
     }
     ::execve(path, arguments, environment);
     fail(Step::exec);
@@ -231,7 +233,7 @@ ChildProcess start_process(
       .output = output.write.get(),
       .error = error.write.get(),
       .report = report.write.get(),
-      .terminal = spec.terminal,
+      .kept = {spec.terminal, spec.error_memory},
       .parent = ::getpid()};
   const auto started = std::chrono::steady_clock::now();
   const pid_t pid = ::fork();

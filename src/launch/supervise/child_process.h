@@ -20,7 +20,8 @@ struct ProcessSpec {
   std::vector<std::string> environment; ///< complete, as NAME=VALUE
   std::vector<int> cores;               ///< to bind to; empty: any
   StandardInput input = StandardInput::nothing;
-  int terminal = -1; ///< a descriptor to share; -1: none
+  int terminal = -1;     ///< a descriptor to share; -1: none
+  int error_memory = -1; ///< the same, for the error of the process
 };
 
 /// A running process, leader of its own process group. The kernel kills it when
@@ -35,8 +36,8 @@ struct ChildProcess {
 };
 
 /// Starts a process with `signal_mask`, the mask from before we blocked
-/// signals. Throws ConfigError when the program cannot be run, and
-/// InternalError when the system refuses to make a process.
+/// signals. Throws ConfigError when the program cannot be run, and Error when
+/// the system refuses to make a process.
 ChildProcess start_process(
     const ProcessSpec& spec,
     const sigset_t& signal_mask);

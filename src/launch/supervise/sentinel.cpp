@@ -74,8 +74,7 @@ void close_all_but(int kept) {
 Sentinel::Sentinel(std::string_view launch_id) {
   std::array<int, 2> fds{};
   if (::pipe2(fds.data(), O_CLOEXEC) != 0) {
-    throw InternalError(
-        {.what = "cannot make a pipe", .values = std::strerror(errno)});
+    throw Error({.what = "cannot make a pipe", .values = std::strerror(errno)});
   }
   const UniqueFd read(fds[0]);
   line_ = UniqueFd(fds[1]);
@@ -84,7 +83,7 @@ Sentinel::Sentinel(std::string_view launch_id) {
     watch(read.get(), launch_id);
   }
   if (pid_ < 0) {
-    throw InternalError(
+    throw Error(
         {.what = "cannot start a process", .values = std::strerror(errno)});
   }
 }

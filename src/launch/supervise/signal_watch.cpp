@@ -30,7 +30,7 @@ SignalWatch::SignalWatch() {
     const int error = errno;
     ::pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
     ::sigaction(SIGPIPE, &previous_pipe_action_, nullptr);
-    throw InternalError(
+    throw Error(
         {.what = "cannot watch for signals", .values = std::strerror(error)});
   }
 }

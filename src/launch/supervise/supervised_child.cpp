@@ -32,7 +32,16 @@ SupervisedChild::SupervisedChild(
         O_WRONLY | O_CREAT | (spec.append_to_log ? O_APPEND : O_TRUNC));
     log_.emplace(log_file_.get(), spec.log_file.string(), logger);
   }
-  auto process = start_process(spec.process, signal_mask);
+  ProcessSpec lent = spec.process;
+  if (spec.kind == ChildSpec::Kind::rank) {
+    error_memory_ = make_error_memory();
+  }
+  if (error_memory_) {
+    lent.error_memory = error_memory_.get();
+    lent.environment.push_back(
+        fmt::format("{}={}", error_memory_variable, error_memory_.get()));
+  }
+  auto process = start_process(lent, signal_mask);
   pid_ = process.pid;
   started_ = process.started;
   input_ = std::move(process.input);
@@ -85,6 +94,11 @@ bool SupervisedChild::killed_by_signal() const {
   return status_ && WIFSIGNALED(*status_);
 }
 
+std::optional<HandedError> SupervisedChild::handed_error() const {
+  return error_memory_ ? cairn::handed_error(error_memory_.get())
+                       : std::nullopt;
+}
+
 Failure SupervisedChild::failure() const {
   const std::chrono::duration<double> age =
       std::chrono::steady_clock::now() - started_;
@@ -101,9 +115,9 @@ Failure SupervisedChild::failure() const {
           spec_->name,
           pid_,
           spec_->host,
-          describe_exit(status),
+          status_ ? describe_exit(status) : "has failed",
           age.count()),
-      .exit_code = code,
+      .exit_code = status_ ? code : 1,
       .last_lines = last_lines(),
       .before_start = before_start};
 }

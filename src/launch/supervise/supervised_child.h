@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/internal/error_handover.h"
 #include "launch/supervise/child_process.h"
 #include "launch/supervise/line_splitter.h"
 #include "launch/supervise/output_stream.h"
@@ -49,6 +50,10 @@ class SupervisedChild {
   void forget_last_lines() { last_lines_.clear(); }
 
   bool killed_by_signal() const;
+  /// The error that the child has handed over, also while it still runs.
+  std::optional<HandedError> handed_error() const;
+  /// How and why the child failed. It may be running still, if it has handed
+  /// over its error.
   Failure failure() const;
   std::vector<std::string> last_lines() const;
 
@@ -57,6 +62,7 @@ class SupervisedChild {
   pid_t pid_ = -1;
   std::chrono::steady_clock::time_point started_;
   UniqueFd input_;
+  UniqueFd error_memory_;
   std::vector<ChildStream> streams_;
   UniqueFd log_file_;
   std::optional<OutputStream> log_; ///< writes to log_file_

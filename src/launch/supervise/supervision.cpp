@@ -34,6 +34,22 @@ int poll_time_until(Clock::time_point time) {
   return static_cast<int>(std::max<long>(left.count(), 0));
 }
 
+/// Time that a rank has to fail by itself after others have failed because of
+/// it.
+constexpr std::chrono::milliseconds time_for_cause{1000};
+
+/// What a failed child is to blame for, from the likeliest cause of a job's end
+/// to the least likely. A rank killed from outside makes other ranks fail with
+/// an error, rarely vice versa.
+enum class Cause { own_error, killed, unknown, another_rank };
+
+Cause cause_of(const SupervisedChild& child) {
+  if (const auto error = child.handed_error()) {
+    return error->of_another_rank ? Cause::another_rank : Cause::own_error;
+  }
+  return child.killed_by_signal() ? Cause::killed : Cause::unknown;
+}
+
 class Supervision {
  public:
   Supervision(
@@ -67,6 +83,9 @@ class Supervision {
   std::optional<Clock::time_point> next_deadline() const;
   void take_signals();
   void reap();
+  void look_for_cause(SupervisedChild* failed);
+  void tell_of_stop(const SupervisedChild& child, int status);
+  void end_suspicion();
   void take_order();
   std::size_t read(SupervisedChild& child, ChildStream& stream);
   void line(SupervisedChild& child, int destination, std::string_view text);
@@ -110,6 +129,8 @@ class Supervision {
   bool reader_given_up_ = false; // it blocked us for too long
   bool asked_to_end_ = false;    // by a signal or an order, in any phase
   bool orders_ended_ = false;    // stdin is at its end
+  SupervisedChild* suspect_ = nullptr; ///< failed because of another rank
+  Clock::time_point deadline_of_suspect_;
   const SupervisedChild* culprit_ = nullptr;
   Outcome outcome_;
 };
@@ -210,6 +231,8 @@ std::optional<Clock::time_point> Supervision::next_deadline() const {
   };
   if (phase_ != Phase::running) {
     consider(deadline_);
+  } else if (suspect_ != nullptr) {
+    consider(deadline_of_suspect_);
   }
   for (const auto& child : children_) {
     for (const ChildStream& stream : child->streams()) {
@@ -235,9 +258,12 @@ void Supervision::take_signals() {
 void Supervision::reap() {
   std::vector<SupervisedChild*> failed;
   int status = 0;
-  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  constexpr int options = WNOHANG | WUNTRACED | WCONTINUED;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, options)) > 0;) {
     for (const auto& child : children_) {
-      if (child->pid() == pid) {
+      if (child->pid() == pid && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+        tell_of_stop(*child, status);
+      } else if (child->pid() == pid) {
         child->ended(status);
         if (child->spec().process.terminal >= 0) {
           // The child may have been killed with the cursor above its drawing.
@@ -249,15 +275,50 @@ void Supervision::reap() {
       }
     }
   }
-  // The order of children that ended since the last look is unknown. A rank
-  // killed from outside makes other ranks fail with an error, rarely vice
-  // versa.
-  std::stable_partition(failed.begin(), failed.end(), [](const auto* child) {
-    return child->killed_by_signal();
-  });
   if (!failed.empty() && phase_ == Phase::running) {
-    fail(*failed.front(), failed.front()->failure());
+    look_for_cause(*std::ranges::min_element(failed, {}, [](const auto* child) {
+      return cause_of(*child);
+    }));
   }
+}
+
+/// Says that a child was suspended or goes on. The others wait for it, as long
+/// as their timeout lets them.
+void Supervision::tell_of_stop(const SupervisedChild& child, int status) {
+  if (!can_log()) {
+    return;
+  }
+  if (WIFSTOPPED(status)) {
+    logger_.warning(
+        "{} (pid {}, host {}) was stopped by {} and does nothing until SIGCONT",
+        child.spec().name,
+        child.pid(),
+        child.spec().host,
+        signal_name(WSTOPSIG(status)));
+  } else {
+    logger_.info("{} (pid {}) goes on", child.spec().name, child.pid());
+  }
+}
+
+/// Stops the job for a failure, or waits a moment for its cause if the rank
+/// says that it failed because of another one.
+void Supervision::look_for_cause(SupervisedChild* failed) {
+  if (cause_of(*failed) == Cause::another_rank) {
+    // The rank that caused it may still be on its way out.
+    for (const auto& child : children_) {
+      if (const auto error = child->handed_error();
+          error && !error->of_another_rank) {
+        fail(*child, child->failure());
+        return;
+      }
+    }
+    if (suspect_ == nullptr) {
+      suspect_ = failed;
+      deadline_of_suspect_ = Clock::now() + time_for_cause;
+    }
+    return;
+  }
+  fail(*failed, failed->failure());
 }
 
 void Supervision::take_order() {
@@ -346,9 +407,10 @@ void Supervision::show(int destination, std::string_view text) {
   (destination == 1 ? output_ : error_).write(text);
 }
 
-/// Waits until `fd` can be written to, and meanwhile obeys requests to stop.
-/// False when a stop was requested and its time is over: output is then
-/// dropped. Handling the end of a child, which writes too, is postponed.
+/// Waits until `fd` can be written to, and meanwhile obeys requests to stop and
+/// stops the job when a child fails. False when a stop was requested and its
+/// time is over: output is then dropped. Where handling the end of a child
+/// writes as well, it is postponed.
 bool Supervision::wait_for_reader(int fd) {
   bool killed = false;
   while (true) {
@@ -372,6 +434,7 @@ bool Supervision::wait_for_reader(int fd) {
     if (watched[2].revents != 0) {
       take_order();
     }
+    end_suspicion();
     if (phase_ != Phase::running && Clock::now() >= deadline_) {
       if (asked_to_end_) {
         reader_given_up_ = true;
@@ -389,16 +452,23 @@ int Supervision::poll_time_of_reader(bool killed) const {
   if (reader_given_up_) {
     return 0;
   }
+  if (phase_ == Phase::running && suspect_ != nullptr) {
+    return poll_time_until(deadline_of_suspect_);
+  }
   return phase_ == Phase::running || killed ? -1 : poll_time_until(deadline_);
 }
 
-/// Obeys requests to stop, and notes that children ended. True if there was a
-/// request.
+/// Obeys requests to stop, and handles or notes the end of children. True if
+/// there was a request.
 bool Supervision::take_stop_signals() {
   bool told = false;
   for (const int signal : signals_.take()) {
     if (signal == SIGCHLD) {
-      reap_due_ = true;
+      if (options_.is_node_launcher || options_.lends_terminal) {
+        reap_due_ = true; // it may write
+      } else {
+        reap();
+      }
     } else {
       told_to_stop(signal);
       told = true;
@@ -487,7 +557,16 @@ std::vector<pid_t> Supervision::kill_running() {
   return pids;
 }
 
+/// Blames the suspect when no other rank has failed in time.
+void Supervision::end_suspicion() {
+  if (suspect_ != nullptr && phase_ == Phase::running &&
+      (Clock::now() >= deadline_of_suspect_ || !any_running())) {
+    fail(*suspect_, suspect_->failure());
+  }
+}
+
 void Supervision::keep_deadline() {
+  end_suspicion();
   if (phase_ == Phase::running || Clock::now() < deadline_) {
     return;
   }
