@@ -48,6 +48,14 @@ TEST(Flags, TheTableIsSound) {
   }
 }
 
+TEST(Flags, ValuesAreUtf8) {
+  EXPECT_EQ(
+      error_of({"--save", "run/\xff"}),
+      "--save: \"run/\\xff\" is not UTF-8 text; rename the file, or set the "
+      "terminal to UTF-8");
+  EXPECT_EQ(*flags_of({"--save", "lauf/ü"}).checkpointing.save, "lauf/ü");
+}
+
 TEST(Flags, TheTableOfTakenFlagsIsSound) {
   std::set<std::string_view> seen;
   for (const TakenFlags& row : taken_flags()) {

@@ -1,6 +1,8 @@
 #include "config/flags/flag_parser.h"
 
 #include "base/internal/edit_distance.h"
+#include "base/internal/terminal_safe.h"
+#include "base/internal/utf8.h"
 #include "config/keys/json_tree.h"
 #include "config/table/number_text.h"
 #include "config/table/printable.h"
@@ -180,6 +182,16 @@ class Parser {
         usage += " " + value;
       }
       fail_count(row.arity, place, values, usage);
+    }
+    for (const std::string& value : values) {
+      // Logs, checkpoints and the resolved configuration are JSON.
+      if (valid_utf8_end(value) != value.size()) {
+        throw ConfigError(
+            {.what =
+                 fmt::format("\"{}\" is not UTF-8 text", terminal_safe(value)),
+             .where = name,
+             .remedy = "rename the file, or set the terminal to UTF-8"});
+      }
     }
     const Json before = row.binding.get(result_.flags);
     row.binding.set(result_.flags, node_of(row, values), place, row.rules);
