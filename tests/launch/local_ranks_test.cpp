@@ -348,10 +348,24 @@ TEST(LocalRanks, TheCauseMayComeAfterItsConsequence) {
 }
 
 TEST(LocalRanks, AStoppedOneIsNamed) {
-  const auto result =
-      launch(shell(1, "(sleep 0.2; kill -CONT $$) & kill -STOP $$; echo on"));
+  const TemporaryFolder folder;
+  const std::string pid = (folder.path() / "pid").string();
+  Command command(launch_words(
+      shell(1, "echo $$ > '" + pid + "'; kill -STOP $$; echo on")));
+  command.wait_for_error("was stopped by SIGSTOP");
+  ::kill(std::stoi(read_text(pid)), SIGCONT);
+  const Result result = command.finish();
   EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("[0] on"));
   EXPECT_THAT(result.err, ContainsRegex("rank 0 .* was stopped by SIGSTOP"));
+}
+
+TEST(LocalRanks, AStoppedOneEndsWithTheOthers) {
+  const auto result = launch(shell(
+      2,
+      "if [ $RANK = 0 ]; then kill -STOP $$; fi; exit 6",
+      {"--grace=1000"}));
+  EXPECT_EQ(result.code, 6);
 }
 
 TEST(LocalRanks, OnlyTheLastTwentyLinesAreShown) {

@@ -1,5 +1,7 @@
 #include "base/internal/edit_distance.h"
+#include "base/internal/error_handover.h"
 #include "base/internal/freed_memory.h"
+#include "base/internal/terminal_safe.h"
 #include "cli/program/command.h"
 #include "cli/program/error_report.h"
 #include "version.h"
@@ -114,6 +116,24 @@ int flush_output() {
 }
 
 } // namespace
+
+int report_error(const std::exception& error) {
+  // A bug in Cairn itself, which no flag can mend.
+  const bool own_mistake =
+      dynamic_cast<const InternalError*>(&error) != nullptr ||
+      dynamic_cast<const UsageError*>(&error) != nullptr;
+  // The text may quote a file.
+  fmt::print(
+      stderr,
+      "cairn: {}{}\n",
+      own_mistake ? "internal error, please report it: " : "",
+      terminal_safe(error.what()));
+  hand_over_error(
+      {.of_another_rank = dynamic_cast<const CommError*>(&error) != nullptr,
+       .text = error.what()});
+  return dynamic_cast<const ConfigError*>(&error) != nullptr ? exit_bad_usage
+                                                             : exit_failure;
+}
 
 int run_program(
     std::span<const Command> commands,

@@ -28,6 +28,9 @@ constexpr const char* ask = "ask"; ///< value of a wake key that asks for notes
 /// latest calls are enough.
 constexpr std::size_t records_in_notes = 32;
 
+/// Time that the store has for an answer, at least.
+constexpr std::chrono::milliseconds least_limit = std::chrono::seconds(3);
+
 /// Delay in waking up that means the process was suspended: its threads did not
 /// run in between.
 constexpr auto suspended = std::chrono::seconds(1);
@@ -106,8 +109,9 @@ Watchdog::Watchdog(Options options, std::unique_ptr<Store> store)
       watching_([this] { watch(); }),
       hearing_([this] { hear(); }) {
   // Its own threads make all calls of these two connections from here on.
-  store_->limit_answers(2 * options_.grace);
-  listening_->limit_answers(2 * options_.grace);
+  const auto limit = std::max(options_.grace, least_limit);
+  store_->limit_answers(limit);
+  listening_->limit_answers(limit);
 }
 
 Watchdog::~Watchdog() {
@@ -121,8 +125,7 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   watching_.join();
-  say_goodbye();
-  {
+  if (say_goodbye()) {
     // The second thread wakes up by the goodbye, unless the store's host does
     // not pass it on.
     std::unique_lock lock(mutex_);
@@ -132,7 +135,8 @@ Watchdog::~Watchdog() {
   hearing_.join();
 }
 
-void Watchdog::say_goodbye() {
+/// False when the store is out of reach.
+bool Watchdog::say_goodbye() {
   try {
     if (!failed()) {
       publish_notes(/*left=*/true);
@@ -142,8 +146,9 @@ void Watchdog::say_goodbye() {
       }
     }
     store_->set(key(wake_prefix, options_.rank), "stop");
+    return true;
   } catch (const Error&) {
-    // The store is gone, so nobody would read the goodbye.
+    return false; // nobody would read the goodbye
   }
 }
 

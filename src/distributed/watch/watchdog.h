@@ -98,7 +98,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void watch(); // the first thread
   void hear();  // the second thread
   void listen();
-  void say_goodbye();
+  bool say_goodbye();
   void ended(Operation& operation, const std::string& error);
   void library_thread_died(const std::string& text);
   void blame(const Operation& operation, const std::string& text);

@@ -58,6 +58,7 @@ void SupervisedChild::ended(int status) {
 void SupervisedChild::ask_to_stop(int signal) {
   if (spec_->kind == ChildSpec::Kind::rank) {
     ::kill(-pid_, signal);
+    ::kill(-pid_, SIGCONT); // a suspended process takes no signal before that
   } else if (input_) {
     const char byte = static_cast<char>(signal);
     // If its launcher is gone, the closed pipe says the same.
