@@ -3,6 +3,7 @@
 #include "support/error_text.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -168,6 +169,14 @@ TEST(Hjson, FilesThatCannotBeRead) {
       error_text([] { read_hjson_file("/nowhere/ds.json"); }),
       "/nowhere/ds.json: cannot open this file (No such file or directory); "
       "check the path");
+  const std::string pipe = ::testing::TempDir() + "ds.json.pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(
+      error_text([&] { read_hjson_file(pipe); }),
+      pipe +
+          ": is a named pipe, no regular file; give the path of a file on "
+          "disk");
+  std::filesystem::remove(pipe);
 }
 
 } // namespace

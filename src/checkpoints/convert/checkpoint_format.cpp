@@ -1,5 +1,6 @@
 #include <cairn/checkpoints/checkpoint_format.h>
 
+#include "base/internal/regular_file.h"
 #include "checkpoints/convert/torch_place.h"
 #include "checkpoints/dcp/folder.h"
 #include "checkpoints/deepspeed/tag_files.h"
@@ -10,6 +11,7 @@
 #include "checkpoints/megatron/torch_dist.h"
 
 #include <cairn/base/error.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,6 +39,8 @@ constexpr std::array<std::string_view, 7> names{
 /// 1.6.
 CheckpointFormat format_of_file(const fs::path& file) {
   std::array<char, 9> begin{};
+  // The stream would wait for whoever writes to a named pipe.
+  static_cast<void>(open_regular_file(file, O_RDONLY));
   std::ifstream stream(file, std::ios::binary);
   stream.read(begin.data(), begin.size());
   const std::string_view read(

@@ -1,5 +1,6 @@
 #include "config/internal/hjson.h"
 
+#include "base/internal/regular_file.h"
 #include "base/internal/trimmed.h"
 #include "base/internal/utf8.h"
 #include "config/table/number_text.h"
@@ -7,6 +8,7 @@
 
 #include <cairn/base/error.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -457,6 +459,13 @@ Node read_hjson_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     throw ConfigError({.what = "is a folder, not a file", .where = path});
+  }
+  if (std::filesystem::exists(path, ignored)) {
+    try { // the stream would wait for whoever writes to a named pipe
+      static_cast<void>(open_regular_file(path, O_RDONLY));
+    } catch (const DataError& error) {
+      throw ConfigError(error.problem());
+    }
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
