@@ -1,6 +1,7 @@
 #include "corpus/clean/url_filter.h"
 
 #include "base/internal/ascii_case.h"
+#include "base/internal/ascii_kind.h"
 #include "corpus/clean/blocked_urls.h"
 
 #include <algorithm>
@@ -9,14 +10,6 @@
 
 namespace cairn::corpus {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /// The part after "http://" or "https://"; empty without either.
 std::string_view behind_scheme(std::string_view url) {
@@ -45,7 +38,7 @@ bool is_address_number(const std::vector<std::string_view>& labels) {
   return labels.size() == 4 &&
       std::all_of(labels.begin(), labels.end(), [](std::string_view each) {
            return !each.empty() && each.size() <= 3 &&
-               std::all_of(each.begin(), each.end(), is_digit);
+               std::all_of(each.begin(), each.end(), is_ascii_digit);
          });
 }
 
@@ -54,7 +47,7 @@ bool is_label(std::string_view label) {
   return !label.empty() && label.size() <= longest && label.front() != '-' &&
       label.back() != '-' &&
       std::all_of(label.begin(), label.end(), [](char c) {
-        return is_letter(c) || is_digit(c) || c == '-';
+        return is_ascii_letter(c) || is_ascii_digit(c) || c == '-';
       });
 }
 
@@ -71,7 +64,7 @@ bool is_host(std::string_view host) {
   return names.size() >= 2 && names.back().size() >= 2 &&
       std::all_of(names.begin(), names.end() - 1, is_label) &&
       std::all_of(names.back().begin(), names.back().end(), [](char c) {
-           return is_letter(c) || is_digit(c) || c == '-';
+           return is_ascii_letter(c) || is_ascii_digit(c) || c == '-';
          });
 }
 
@@ -82,7 +75,8 @@ bool is_well_formed(std::string_view url) {
   const std::size_t colon = host.find(':');
   if (colon != std::string_view::npos) {
     const std::string_view port = host.substr(colon + 1);
-    if (port.empty() || !std::all_of(port.begin(), port.end(), is_digit)) {
+    if (port.empty() ||
+        !std::all_of(port.begin(), port.end(), is_ascii_digit)) {
       return false;
     }
     host = host.substr(0, colon);
