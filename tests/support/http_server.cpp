@@ -212,13 +212,14 @@ void HttpServer::reply(
         answer.claim.value_or(body.size()));
   }
   head = fmt::format(
-      "HTTP/1.1 {} Said\r\nConnection: close\r\n{}\r\n",
+      "HTTP/1.1 {} Said\r\nConnection: close\r\n{}{}\r\n",
       status,
+      answer.headers,
       head);
   body = body.substr(
       0,
       std::min(answer.cut_after.value_or(body.size()), body.size()));
-  if (!send_all(connection, head)) {
+  if (!answer.whole && !send_all(connection, head)) {
     return;
   }
   while (!body.empty()) {

@@ -30,6 +30,8 @@ struct HttpAnswer {
   std::optional<std::size_t> claim_total{}; ///< says this in Content-Range
   std::chrono::milliseconds pause{};        ///< before every `chunk` bytes
   std::size_t chunk = 1 << 16;
+  std::string headers{}; ///< further lines, each with "\r\n"
+  bool whole = false;    ///< `body` is all of the answer, with its head
 };
 
 struct HttpQuestion {

@@ -20,6 +20,7 @@ int run_data(const Arguments& arguments) {
        "counts, lengths and first documents of token files",
        run_data_inspect},
       {"merge", "put token files one after another", run_data_merge},
+      {"pages", "fetch the text of web pages from a list", run_data_pages},
       {"sample-corpus",
        "write stories of known entropy, any amount",
        run_data_sample_corpus},

@@ -10,6 +10,7 @@ int run_data_download(const Arguments& arguments);
 int run_data_index(const Arguments& arguments);
 int run_data_inspect(const Arguments& arguments);
 int run_data_merge(const Arguments& arguments);
+int run_data_pages(const Arguments& arguments);
 int run_data_sample_corpus(const Arguments& arguments);
 int run_data_urls(const Arguments& arguments);
 int run_data_verify(const Arguments& arguments);

@@ -1,8 +1,7 @@
-#include <cairn/base/error.h>
-
 #include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/domain_list.h"
+#include "cli/data/lists_in.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/program/command_line.h"
 #include "corpus/internal/check_output.h"
@@ -10,43 +9,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace cairn::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Puts the .txt files of folders in the place of the folders, by name.
-std::vector<fs::path> without_folders(const std::vector<fs::path>& inputs) {
-  std::vector<fs::path> files;
-  for (const fs::path& input : inputs) {
-    if (!fs::is_directory(input)) {
-      files.push_back(input);
-      continue;
-    }
-    std::vector<fs::path> inside;
-    for (const auto& entry : fs::directory_iterator(input)) {
-      if (entry.path().extension() == ".txt") {
-        inside.push_back(entry.path());
-      }
-    }
-    if (inside.empty()) {
-      throw DataError(
-          {.what = "there is no .txt file in the folder",
-           .where = input.string(),
-           .remedy = "name the lists themselves"});
-    }
-    std::ranges::sort(inside);
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  return files;
-}
 
 void print_report(std::FILE* to, const corpus::UrlListReport& report) {
   const auto row = [&](std::string_view name, std::uint64_t count) {
@@ -98,7 +65,7 @@ int run_data_urls(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  options.inputs = without_folders(options.inputs);
+  options.inputs = lists_in(options.inputs);
   options.output = output;
   corpus::check_output(options.inputs, options.output, overwrite);
   if (!blacklist.empty()) {

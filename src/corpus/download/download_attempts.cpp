@@ -12,33 +12,6 @@
 namespace cairn::corpus {
 namespace {
 
-/// The number of attempts. An unreachable host is tried only twice: with no
-/// network at all, a person should not wait long to learn that.
-int attempts_for(HttpEnd end, const DownloadOptions& options) {
-  switch (end) {
-    case HttpEnd::transient:
-      return options.attempts;
-    case HttpEnd::unreachable:
-      return std::min(options.attempts, 2);
-    default:
-      return 1;
-  }
-}
-
-std::chrono::milliseconds wait_before(
-    int attempt,
-    const HttpResult& last,
-    const DownloadOptions& options) {
-  auto wait = options.first_wait;
-  for (int i = 1; i < attempt && wait < options.longest_wait; ++i) {
-    wait *= 2;
-  }
-  if (last.retry_after) {
-    wait = std::max<std::chrono::milliseconds>(wait, *last.retry_after);
-  }
-  return std::min(wait, options.longest_wait);
-}
-
 /// Tries one address until it is complete, refused, or has failed too often.
 HttpResult try_address(
     const std::string& address,
@@ -66,6 +39,31 @@ HttpResult try_address(
 }
 
 } // namespace
+
+int attempts_for(HttpEnd end, const DownloadOptions& options) {
+  switch (end) {
+    case HttpEnd::transient:
+      return options.attempts;
+    case HttpEnd::unreachable:
+      return std::min(options.attempts, 2);
+    default:
+      return 1;
+  }
+}
+
+std::chrono::milliseconds wait_before(
+    int attempt,
+    const HttpResult& last,
+    const DownloadOptions& options) {
+  auto wait = options.first_wait;
+  for (int i = 1; i < attempt && wait < options.longest_wait; ++i) {
+    wait *= 2;
+  }
+  if (last.retry_after) {
+    wait = std::max<std::chrono::milliseconds>(wait, *last.retry_after);
+  }
+  return std::min(wait, options.longest_wait);
+}
 
 HttpRequest http_request(
     const std::string& address,

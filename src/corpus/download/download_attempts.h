@@ -5,6 +5,7 @@
 #include "corpus/download/http_get.h"
 #include "corpus/internal/download.h"
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,16 @@ namespace cairn::corpus {
 /// A request with the timeouts of `options`.
 HttpRequest http_request(
     const std::string& address,
+    const DownloadOptions& options);
+
+/// The number of attempts. An unreachable host is tried only twice: with no
+/// network at all, a person should not wait long to learn that.
+int attempts_for(HttpEnd end, const DownloadOptions& options);
+
+/// The time to wait after that many failed attempts in a row.
+std::chrono::milliseconds wait_before(
+    int attempt,
+    const HttpResult& last,
     const DownloadOptions& options);
 
 struct Attempt {

@@ -5,10 +5,8 @@
 
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
+#include "corpus/output/locked_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -23,32 +21,6 @@ std::filesystem::path with_suffix(
     const char* suffix) {
   path += suffix;
   return path;
-}
-
-/// Opens and locks the part. Another process may rename or remove it between
-/// our open and our lock; then it is no longer the part.
-UniqueFd open_locked(const std::filesystem::path& path) {
-  for (;;) {
-    UniqueFd fd = open_file(path, O_RDWR | O_CREAT);
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      if (errno != EWOULDBLOCK) {
-        throw file_error("lock", path, errno);
-      }
-      throw DataError(
-          {.what = "another process is downloading this file",
-           .where = path.string(),
-           .remedy = "wait for it, or end it and try again"});
-    }
-    struct stat ours {};
-    struct stat named {};
-    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
-        ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
-      return fd;
-    }
-  }
 }
 
 /// Reads the origin. If it cannot be read, it is empty and the part starts

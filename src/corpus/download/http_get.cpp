@@ -2,10 +2,12 @@
 
 #include <cairn/base/error.h>
 
+#include "corpus/download/public_network.h"
 #include "corpus/internal/web_address.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -16,9 +18,6 @@
 namespace cairn::corpus {
 namespace {
 
-struct FreeEasy {
-  void operator()(CURL* handle) const { ::curl_easy_cleanup(handle); }
-};
 struct FreeList {
   void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
 };
@@ -29,6 +28,10 @@ struct Transfer {
   HttpHead head{};
   bool begun = false;
   std::exception_ptr thrown{};
+  static constexpr std::size_t largest_head = 1 << 20;
+  std::size_t head_bytes = 0;
+  bool public_only = false;
+  std::string refused_network{}; ///< the address that is not public
 
   bool wanted() const { return head.status == 200 || head.status == 206; }
 
@@ -58,6 +61,11 @@ struct Transfer {
       std::size_t size,
       void* self_pointer) {
     auto& self = *static_cast<Transfer*>(self_pointer);
+    // A server may send lines without end.
+    self.head_bytes += size;
+    if (self.head_bytes > largest_head) {
+      return 0;
+    }
     return self.guarded(size, [&] { self.head.read_line({data, size}); });
   }
 
@@ -75,6 +83,22 @@ struct Transfer {
     });
   }
 };
+
+/// Makes curl's sockets, if the network that they would lead to is allowed.
+curl_socket_t open_socket(
+    void* transfer,
+    curlsocktype,
+    curl_sockaddr* address) {
+  auto& self = *static_cast<Transfer*>(transfer);
+  if (self.public_only && !is_public(address->addr)) {
+    self.refused_network = shown_network(address->addr);
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(
+      address->family,
+      address->socktype | SOCK_CLOEXEC,
+      address->protocol);
+}
 
 HttpEnd end_of(CURLcode code) {
   switch (code) {
@@ -139,36 +163,44 @@ void add_header(Headers& headers, const std::string& line) {
 /// Makes one exchange; `location` gets the target of a redirect, if there is
 /// one.
 HttpResult exchange(
+    CURL* handle,
     const HttpRequest& request,
     const std::string& address,
     HttpSink& sink,
     std::string& location) {
-  const std::unique_ptr<CURL, FreeEasy> handle(::curl_easy_init());
-  if (handle == nullptr) {
-    throw std::bad_alloc();
-  }
-  Transfer transfer{.sink = sink};
+  ::curl_easy_reset(handle); // keeps connections
+  Transfer transfer{
+      .sink = sink,
+      .public_only = request.public_only && !has_proxy()};
   std::array<char, CURL_ERROR_SIZE> message{};
   Headers headers;
-  set(handle.get(), CURLOPT_URL, address.c_str());
-  set(handle.get(), CURLOPT_USERAGENT, "cairn-data-download");
-  set(handle.get(), CURLOPT_NOSIGNAL, 1L);
-  set(handle.get(), CURLOPT_ERRORBUFFER, message.data());
-  set(handle.get(),
+  set(handle, CURLOPT_URL, address.c_str());
+  set(handle, CURLOPT_USERAGENT, request.user_agent.c_str());
+  set(handle, CURLOPT_NOSIGNAL, 1L);
+  set(handle, CURLOPT_ERRORBUFFER, message.data());
+  set(handle,
       CURLOPT_CONNECTTIMEOUT_MS,
       static_cast<long>(request.connect_timeout.count()));
   // A stall is less than one byte a second for this many seconds.
-  set(handle.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(handle.get(),
+  set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(handle,
       CURLOPT_LOW_SPEED_TIME,
       std::max(1L, static_cast<long>(request.stall_timeout.count() / 1000)));
-  set(handle.get(), CURLOPT_HEADERFUNCTION, &Transfer::on_header);
-  set(handle.get(), CURLOPT_HEADERDATA, &transfer);
-  set(handle.get(), CURLOPT_WRITEFUNCTION, &Transfer::on_body);
-  set(handle.get(), CURLOPT_WRITEDATA, &transfer);
-  set(handle.get(), CURLOPT_BUFFERSIZE, 256L << 10);
+  set(handle,
+      CURLOPT_TIMEOUT_MS,
+      static_cast<long>(request.longest_time.count()));
+  if (request.compressed) {
+    set(handle, CURLOPT_ACCEPT_ENCODING, ""); // all that curl can unpack
+  }
+  set(handle, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
+  set(handle, CURLOPT_OPENSOCKETDATA, &transfer);
+  set(handle, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
+  set(handle, CURLOPT_HEADERDATA, &transfer);
+  set(handle, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
+  set(handle, CURLOPT_WRITEDATA, &transfer);
+  set(handle, CURLOPT_BUFFERSIZE, 256L << 10);
   if (!request.certificates.empty()) {
-    set(handle.get(), CURLOPT_CAINFO, request.certificates.c_str());
+    set(handle, CURLOPT_CAINFO, request.certificates.c_str());
   }
   if (request.from > 0) {
     // Set as a header, because curl's own option gives up on servers that
@@ -177,10 +209,10 @@ HttpResult exchange(
     if (!request.if_range.empty()) {
       add_header(headers, "If-Range: " + request.if_range);
     }
-    set(handle.get(), CURLOPT_HTTPHEADER, headers.get());
+    set(handle, CURLOPT_HTTPHEADER, headers.get());
   }
 
-  const CURLcode code = ::curl_easy_perform(handle.get());
+  const CURLcode code = ::curl_easy_perform(handle);
   if (transfer.thrown != nullptr) {
     std::rethrow_exception(transfer.thrown);
   }
@@ -188,17 +220,27 @@ HttpResult exchange(
   if (code != CURLE_OK) {
     result.trouble =
         message[0] != '\0' ? message.data() : ::curl_easy_strerror(code);
+    result.too_slow = code == CURLE_OPERATION_TIMEDOUT;
+    if (!transfer.refused_network.empty()) {
+      result.end = HttpEnd::refused;
+      result.private_network = true;
+      result.trouble = fmt::format(
+          "{} is an address of a private network",
+          transfer.refused_network);
+    } else if (transfer.head_bytes > Transfer::largest_head) {
+      result.end = HttpEnd::refused;
+      result.trouble = "the head of the answer is too large";
+    }
     return result;
   }
   char* target = nullptr;
-  ::curl_easy_getinfo(handle.get(), CURLINFO_REDIRECT_URL, &target);
+  ::curl_easy_getinfo(handle, CURLINFO_REDIRECT_URL, &target);
   if (target != nullptr) {
     location = target;
     return result;
   }
   curl_off_t wait = 0;
-  if (::curl_easy_getinfo(handle.get(), CURLINFO_RETRY_AFTER, &wait) ==
-          CURLE_OK &&
+  if (::curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &wait) == CURLE_OK &&
       wait > 0) {
     result.retry_after = std::chrono::seconds(wait);
   }
@@ -213,12 +255,22 @@ HttpResult exchange(
 
 } // namespace
 
-HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
+HttpClient::HttpClient() : handle_(::curl_easy_init()) {
+  if (handle_ == nullptr) {
+    throw std::bad_alloc();
+  }
+}
+
+HttpClient::~HttpClient() {
+  ::curl_easy_cleanup(handle_);
+}
+
+HttpResult HttpClient::get(const HttpRequest& request, HttpSink& sink) {
   check_address(request.address);
   std::string address = request.address;
   for (int hop = 0;; ++hop) {
     std::string location;
-    HttpResult result = exchange(request, address, sink, location);
+    HttpResult result = exchange(handle_, request, address, sink, location);
     if (location.empty()) {
       return result;
     }
@@ -231,6 +283,7 @@ HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
       return result;
     }
     if (hop == request.redirects) {
+      result.redirect = location;
       result.trouble = fmt::format(
           "redirected more than {} times, at last to {}",
           request.redirects,
@@ -239,6 +292,10 @@ HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
     }
     address = location;
   }
+}
+
+HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
+  return HttpClient().get(request, sink);
 }
 
 } // namespace cairn::corpus

@@ -54,6 +54,8 @@ void HttpHead::read_line(std::string_view line) {
     etag = value;
   } else if (name == "last-modified") {
     last_modified = value;
+  } else if (name == "content-type") {
+    content_type = value;
   }
 }
 

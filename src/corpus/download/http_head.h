@@ -15,6 +15,7 @@ struct HttpHead {
   std::optional<std::uint64_t> range_total; ///< with status 206 or 416
   std::string etag;
   std::string last_modified;
+  std::string content_type;
 
   /// Reads one line of the answer; a status line begins a new answer.
   void read_line(std::string_view line);

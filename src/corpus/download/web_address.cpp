@@ -4,6 +4,8 @@
 
 #include <cairn/base/error.h>
 
+#include "base/internal/ascii_case.h"
+
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -75,6 +77,29 @@ std::string shown_address(const std::string& address) {
   ::curl_url_set(url.get(), CURLUPART_USER, nullptr, 0);
   ::curl_url_set(url.get(), CURLUPART_PASSWORD, nullptr, 0);
   return part_of(url, CURLUPART_URL);
+}
+
+std::string server_of(const std::string& address) {
+  const auto url = parse_url(address);
+  if (!is_web(part_of(url, CURLUPART_SCHEME))) {
+    return {};
+  }
+  const auto host = lower_case(part_of(url, CURLUPART_HOST));
+  const auto port = part_of(url, CURLUPART_PORT, CURLU_NO_DEFAULT_PORT);
+  return port.empty() || host.empty() ? host : host + ":" + port;
+}
+
+std::string path_of(const std::string& address) {
+  const auto url = parse_url(address);
+  const auto query = part_of(url, CURLUPART_QUERY);
+  return part_of(url, CURLUPART_PATH) + (query.empty() ? "" : "?" + query);
+}
+
+std::string address_beside(
+    const std::string& address,
+    const std::string& path) {
+  const auto url = parse_url(address);
+  return part_of(url, CURLUPART_SCHEME) + "://" + server_of(address) + path;
 }
 
 std::string file_name_of(const std::string& address) {
