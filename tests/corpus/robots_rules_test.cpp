@@ -55,7 +55,6 @@ TEST(RobotsRules, AreThoseOfTheOwnGroup) {
   EXPECT_EQ(
       RobotsRules("User-agent: *\nCrawl-delay: 1e9", "x").delay(),
       milliseconds(60'000));
-  EXPECT_FALSE(RobotsRules::allow_nothing().allow("/"));
 }
 
 } // namespace

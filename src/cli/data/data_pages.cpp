@@ -99,8 +99,12 @@ corpus::PageOptions options_of(const PageFlags& flags) {
   options.failures = !flags.failures.empty() || flags.output == "-"
       ? flags.failures
       : flags.output + ".failed";
-  // The file of failures is a list itself, and is written from its start.
-  corpus::check_output(options.inputs, options.failures, true);
+  // A run that continues another has a file of failures already.
+  const bool continues = fs::exists(flags.output + ".part");
+  corpus::check_output(
+      options.inputs,
+      options.failures,
+      flags.overwrite || continues);
   options.largest_page = byte_size_from("--max-size", flags.largest_page);
   if (options.largest_page > (std::size_t{1} << 30)) {
     throw ConfigError(

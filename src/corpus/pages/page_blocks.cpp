@@ -162,11 +162,12 @@ class BlockBuilder {
       Surroundings outer,
       const HtmlElement& element,
       const HtmlToken& tag) {
-    const bool subject =
-        element.is(html_body) || tag.text == "body" || tag.text == "html";
+    const bool whole = tag.text == "body" || tag.text == "html";
+    const bool subject = element.is(html_body) || whole;
     const bool beside = !subject && is_beside(tag);
     outer.dropped = outer.dropped || element.is(html_dropped) ||
-        is_hidden(tag) || (beside && !element.is(html_block));
+        (!whole && is_hidden(tag)) || // scripts show a hidden page
+        (beside && !element.is(html_block));
     outer.foreign = outer.foreign || tag.text == "svg" || tag.text == "math";
     outer.link =
         outer.link || (tag.text == "a" && tag.attribute("href") != nullptr);

@@ -121,12 +121,6 @@ RobotsRules::RobotsRules(std::string_view text, std::string_view robot) {
   }
 }
 
-RobotsRules RobotsRules::allow_nothing() {
-  RobotsRules rules;
-  rules.rules_.push_back({"/", false});
-  return rules;
-}
-
 bool RobotsRules::allow(std::string_view path) const {
   if (path == "/robots.txt") {
     return true;

@@ -17,8 +17,6 @@ class RobotsRules {
   /// "cairn-data-pages".
   RobotsRules(std::string_view robots_txt, std::string_view robot);
 
-  static RobotsRules allow_nothing();
-
   /// `path` is that of an address, with its query.
   bool allow(std::string_view path) const;
 
