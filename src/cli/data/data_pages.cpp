@@ -56,7 +56,7 @@ void add_flags(CLI::App& app, PageFlags& flags) {
   app.add_option(
          "--jobs",
          flags.pages.jobs,
-         "requests at a time, each to a server (32)")
+         "requests at a time, each to another server (32)")
       ->check(CLI::Range(1, 4096));
   app.add_option(
          "--delay",
