@@ -189,11 +189,15 @@ void PageResults::write_held() {
 }
 
 void PageResults::give_up() const {
+  const std::string& last = held_.back();
+  const std::size_t address = last.find('\t');
+  const std::size_t reason = last.find('\t', address + 1) + 1;
   throw DataError(
       {.what = fmt::format(
            "{} servers were asked in a row, and none could be reached",
            held_servers_.size()),
-       .values = std::string(held_.back().substr(0, held_.back().size() - 1)),
+       .where = last.substr(0, address),
+       .values = last.substr(reason, last.size() - reason - 1),
        .remedy = "look whether the network is up, and run the same command "
                  "again to continue"});
 }
