@@ -255,7 +255,12 @@ HttpResult exchange(
 
 } // namespace
 
-HttpClient::HttpClient() : handle_(::curl_easy_init()) {
+HttpClient::HttpClient() : handle_(nullptr) {
+  // Older versions of curl are not made ready by several threads at a time.
+  static const CURLcode ready = ::curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (ready == CURLE_OK) {
+    handle_ = ::curl_easy_init();
+  }
   if (handle_ == nullptr) {
     throw std::bad_alloc();
   }

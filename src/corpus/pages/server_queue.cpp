@@ -26,6 +26,8 @@ void ServerQueue::put(PageTask task) {
   forget_idle();
   Entry& entry = servers_[server_of(task.now)];
   if (entry.tasks.empty() && !entry.busy) {
+    // First come, first served.
+    entry.ready = std::max(entry.ready, Clock::now());
     ready_.emplace(entry.ready, &entry);
   }
   entry.tasks.push_back(std::move(task));
