@@ -51,11 +51,15 @@ def start_megatron():
     get_cuda_rng_tracker().fork = lambda *names: contextlib.nullcontext()
 
 
-def model_of(args):
+def model_of(args, io=()):
+    """The model of the args. `io` names the inputs, by which a BERT and a T5 are told from a GPT."""
     import torch.nn.functional as F
+    from megatron.core.models.bert import bert_layer_specs, bert_model
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.models.T5 import t5_model, t5_spec
     from megatron.core.transformer import TransformerConfig
+    from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
     experts = getattr(args, "num_experts", None)
     attention = dict(add_qkv_bias=getattr(args, "add_qkv_bias", False), qk_layernorm=getattr(args, "qk_layernorm", False))
     if experts:
@@ -71,13 +75,46 @@ def model_of(args):
         gated_linear_unit=args.swiglu, activation_func=F.silu if args.swiglu else F.gelu,
         attention_dropout=0, hidden_dropout=0, use_cpu_initialization=True, bias_activation_fusion=False,
         masked_softmax_fusion=False, apply_rope_fusion=False, persist_layer_norm=False)
+    common = dict(
+        vocab_size=args.padded_vocab_size, max_sequence_length=args.max_position_embeddings,
+        position_embedding_type=args.position_embedding_type,
+        share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights)
+    if "token_types" in io:
+        return bert_model.BertModel(
+            config, 2, bert_layer_specs.bert_layer_local_spec, add_binary_head=args.bert_binary_head, **common).eval()
+    if "decoder_input_ids" in io:
+        import copy
+        encoder = copy.deepcopy(config)
+        encoder.num_layers, config.num_layers = args.encoder_num_layers, args.decoder_num_layers
+        # Its own specs for blocks of local layers have Transformer Engine's norm at the end.
+        return t5_model.T5Model(
+            config, encoder,
+            TransformerBlockSubmodules(
+                [t5_spec.encoder_model_with_local_spec()] * encoder.num_layers, layer_norm=t5_spec.LNImpl),
+            TransformerBlockSubmodules(
+                [t5_spec.decoder_model_with_local_spec()] * config.num_layers, layer_norm=t5_spec.LNImpl),
+            **common).eval()
     return GPTModel(
         config, get_gpt_layer_local_spec(
             normalization=args.normalization, num_experts=experts, moe_grouped_gemm=False,
-            qk_layernorm=attention["qk_layernorm"]), vocab_size=args.padded_vocab_size,
-        max_sequence_length=args.max_position_embeddings, position_embedding_type=args.position_embedding_type,
-        rotary_base=args.rotary_base,
-        share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights).eval()
+            qk_layernorm=attention["qk_layernorm"]), rotary_base=args.rotary_base, **common).eval()
+
+
+def logits_of(model, io):
+    """The model's logits and, of a BERT with a head of next sentences, those of that head."""
+    import torch
+    ids = io["input_ids"]
+    length = ids.shape[1]
+    masked = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)[None, None]
+    with torch.no_grad():
+        if "token_types" in io:
+            return model(ids, torch.ones_like(ids), io["token_types"])
+        if "decoder_input_ids" in io:
+            decoder = io["decoder_input_ids"]
+            size = decoder.shape[1]
+            none = torch.zeros(1, 1, size, length, dtype=torch.bool)
+            return model(ids, decoder, torch.zeros_like(masked), masked[..., :size, :size], none), None
+        return model(ids, torch.arange(length)[None].expand_as(ids), masked), None
 
 
 def check_core(folder):
@@ -88,23 +125,19 @@ def check_core(folder):
     for place in sorted(place for place in folder.iterdir() if place.is_dir()):
         tracked = (place / "latest_checkpointed_iteration.txt").read_text()
         tag = place / (tracked if tracked == "release" else f"iter_{int(tracked):07d}")
+        io = load_file(place / "io.safetensors")
         if dist_checkpointing.check_is_distributed_checkpoint(tag):
             args = dist_checkpointing.load_common_state_dict(tag)["args"]
-            model = model_of(args)
+            model = model_of(args, io)
             state = dist_checkpointing.load({"model": model.sharded_state_dict()}, str(tag))["model"]
         else:
             saved = torch.load(tag / "mp_rank_00/model_optim_rng.pt", weights_only=False)
-            model, state = model_of(saved["args"]), saved["model"]
+            model, state = model_of(saved["args"], io), saved["model"]
         model.load_state_dict(state, strict=True)
-        io = load_file(place / "io.safetensors")
-        ids = io["input_ids"]
-        length = ids.shape[1]
-        with torch.no_grad():
-            logits = model(ids, torch.arange(length)[None].expand_as(ids),
-                           torch.triu(torch.ones(length, length, dtype=torch.bool), 1)[None, None])
-        difference = (logits[..., :io["logits"].shape[-1]] - io["logits"]).abs().max().item()
-        if not difference < 1e-5:
-            fail(place.name, f"logits differ by {difference}")
+        logits, sentences = logits_of(model, io)
+        for got, name in ((logits[..., :io["logits"].shape[-1]], "logits"), (sentences, "sentence_logits")):
+            if name in io and not (difference := (got - io[name]).abs().max().item()) < 1e-5:
+                fail(place.name, f"{name} differ by {difference}")
 
 
 def main():

@@ -41,6 +41,16 @@ def run_rank():
             group["decoupled_weight_decay"] = True
         return step(self, *args, **named)
     torch.optim.AdamW.step = decoupled
+    from deepspeed.runtime.engine import DeepSpeedEngine
+    save = DeepSpeedEngine.save_checkpoint
+
+    def saving(self, folder, *args, client_state=None, **named):
+        # A model with experts: DeepSpeed 0.19 wants a dict where Megatron-DeepSpeed has a method.
+        if self.has_moe_layers:
+            vars(self.module)["universal_checkpoint_info"] = client_state.pop("universal_checkpoint_info")
+        save(self, folder, *args, client_state=client_state or {}, **named)
+        vars(self.module).pop("universal_checkpoint_info", None)
+    DeepSpeedEngine.save_checkpoint = saving
     source = os.environ["MEGATRON_DEEPSPEED"]
     sys.path.insert(0, source)
     from megatron.model.transformer import CoreAttention

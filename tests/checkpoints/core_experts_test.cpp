@@ -181,7 +181,7 @@ TEST(CoreExperts, MayBeOnSeveralRanks) {
         {{"expert_model_parallel_size", PythonValue::integer(2)}});
   }
   const MegatronCheckpoint read = read_megatron(two);
-  EXPECT_EQ(read.split, MegatronSplit{});
+  EXPECT_EQ(read.split, MegatronSplit{.expert = 2});
   expect_same(loaded(read.tensors), loaded(numbered(mixtral())));
 }
 
@@ -255,8 +255,50 @@ TEST(CoreExperts, MayBeInOneMatrix) {
   expect_same(loaded(read_megatron(folder / "two").tensors), ours);
 }
 
+/// Transformer Engine's with --moe-single-grouped-weight, on two ranks.
+TEST(CoreExperts, MayBeInOneTensorOfARank) {
+  const testing::TemporaryFolder folder;
+  const PythonValue content = sequential_file(folder / "one");
+  const model::ModelDescription d = mixtral();
+  const Tensors ours = loaded(numbered(d));
+  for (int rank = 0; rank < 2; ++rank) {
+    Members model;
+    for (const auto& [name, value] : members_of(content.at("model"))) {
+      if (name.find(".local_experts.") == name.npos) {
+        model.emplace_back(name, value);
+      }
+    }
+    for (std::int64_t layer = 0; layer < d.layers; ++layer) {
+      const std::string own =
+          "layers." + std::to_string(layer) + ".mlp.experts.";
+      const auto half = [&](const at::Tensor& all) {
+        return all.narrow(0, rank * all.size(0) / 2, all.size(0) / 2);
+      };
+      const at::Tensor first = half(at::cat(
+          {ours.at(own + "gate.weight"), ours.at(own + "up.weight")},
+          1));
+      model.emplace_back(
+          "decoder." + own + "linear_fc1.weight",
+          PythonValue::tensor(first));
+      model.emplace_back(
+          "decoder." + own + "linear_fc1._extra_state",
+          PythonValue());
+      model.emplace_back( // the rows of one expert after the other's
+          "decoder." + own + "linear_fc2.weight",
+          PythonValue::tensor(
+              half(ours.at(own + "down.weight")).reshape({-1, d.ffn})));
+    }
+    write_changed(
+        rank_file(folder / "two", "mp_rank_00_00" + std::to_string(rank)),
+        content,
+        model,
+        {{"expert_model_parallel_size", PythonValue::integer(2)}});
+  }
+  expect_same(loaded(read_megatron(folder / "two").tensors), ours);
+}
+
 TEST(CoreExperts, OfMegatronCoreAreTheSameInBothFormats) {
-  for (const std::string name : {"experts", "qwen"}) {
+  for (const std::string name : {"experts", "qwen", "bert", "t5"}) {
     const fs::path folder = golden_path("checkpoints_core/families/" + name);
     const MegatronCheckpoint ranks = read_megatron(folder / "torch");
     const MegatronCheckpoint dist = read_megatron(folder / "torch_dist");

@@ -83,16 +83,20 @@ TEST(CoreNames, AreNotThoseOfOtherModels) {
   model::ModelDescription bert = small_gpt();
   bert.family = model::ModelFamily::bert;
   bert.masked_head = true;
+  model::ModelDescription t5 = small_gpt();
+  t5.family = model::ModelFamily::t5;
+  t5.decoder_layers = 4;
+  t5.head_bias = true;
   EXPECT_THAT(
       error_text<ConfigError>([&] {
         write_megatron(
-            folder / "bert",
-            bert,
-            numbered(bert),
-            {.names = MegatronNames::core});
+            folder / "t5",
+            t5,
+            numbered(t5),
+            {.split = {.pipeline = 2}, .names = MegatronNames::core});
       }),
-      HasSubstr("only GPT and Llama are written under Megatron-Core's names "
-                "(bert); --megatron-names legacy"));
+      HasSubstr("a T5 is written in one stage under Megatron-Core's names (2 "
+                "stages)"));
   EXPECT_THAT(
       error_text<ConfigError>([&] {
         write_megatron(

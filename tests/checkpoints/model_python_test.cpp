@@ -137,7 +137,7 @@ TEST(RealPython, MegatronCoreLoadsOurFiles) {
         name + "_dist",
         {.format = MegatronFormat::torch_dist, .iteration = 10});
   }
-  for (const std::string name : {"experts", "qwen"}) {
+  for (const std::string name : {"experts", "qwen", "bert", "t5"}) {
     const fs::path truth =
         fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families" / name;
     const MegatronCheckpoint model = read_megatron(truth / "torch");

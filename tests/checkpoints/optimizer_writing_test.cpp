@@ -8,8 +8,11 @@
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/checkpoints/convert.h>
 #include <cairn/checkpoints/torch_file.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +20,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +42,24 @@ Portable read_from(const fs::path& input) {
       {.input = input, .to = CheckpointFormat::native});
 }
 
+/// The names of a group, and the bounds of a learning rate of its own.
+std::string text_of(const StoredGroup& group) {
+  std::string text = fmt::format("{}", fmt::join(group.names, " "));
+  for (const char* bound : {"max_lr", "min_lr"}) {
+    if (const auto value = group.options.find(bound)) {
+      text += fmt::format(" {} {}", bound, value->real());
+    }
+  }
+  return text;
+}
+
 void expect_same_training(const Portable& got, const Portable& wanted) {
+  if (wanted.groups.size() > 1) { // a single one is divided for Megatron
+    ASSERT_EQ(got.groups.size(), wanted.groups.size());
+    for (std::size_t i = 0; i < wanted.groups.size(); ++i) {
+      EXPECT_EQ(text_of(got.groups[i]), text_of(wanted.groups[i]));
+    }
+  }
   EXPECT_EQ(got.left_out, std::vector<std::string>());
   EXPECT_EQ(got.steps, wanted.steps);
   EXPECT_EQ(got.samples, wanted.samples);
@@ -70,7 +91,16 @@ const std::vector<Form> forms{
     {.name = "dist", .format = MegatronFormat::torch_dist},
     {.name = "dist_distributed",
      .format = MegatronFormat::torch_dist,
-     .distributed = true}};
+     .distributed = true},
+    {.name = "torch_ep2",
+     .names = MegatronNames::core_local,
+     .split = {.expert = 2}},
+    {.name = "torch_distributed_tp2_pp2_ep4",
+     .split = {.tensor = 2, .pipeline = 2, .expert = 4},
+     .distributed = true},
+    {.name = "dist_ep2",
+     .format = MegatronFormat::torch_dist,
+     .split = {.expert = 2}}};
 
 class WrittenOptimizer : public ::testing::TestWithParam<std::string> {};
 
@@ -84,8 +114,8 @@ TEST_P(WrittenOptimizer, IsReadAsItWas) {
   for (const Form& form : forms) {
     SCOPED_TRACE(form.name);
     // Megatron had no experts under its old names.
-    if (has_experts(*wanted.description) &&
-        form.names == MegatronNames::legacy) {
+    const bool experts = has_experts(*wanted.description);
+    if (experts ? form.names == MegatronNames::legacy : form.split.expert > 1) {
       continue;
     }
     for (const fs::path& from : {input, folder / "native"}) {
@@ -118,48 +148,198 @@ INSTANTIATE_TEST_SUITE_P(
         "gpt_mds/zero1_pp2_dp2",
         "gpt_mds_zero/zero3",
         "moe/torch_ep2",
-        "moe_bf16_distopt/dist_ep2"),
+        "moe_bf16_distopt/dist_ep2",
+        "squared_relu/torch"),
     [](const auto& info) {
       std::string name = info.param;
       std::ranges::replace(name, '/', '_');
       return name;
     });
 
-// Megatron's order: matrices, which decay, in the order of its modules, then
-// vectors; the same as in the file of its own.
-TEST(OptimizerFiles, HasMegatronsOrder) {
+/// The optimizers in a file: one, or those in a list.
+std::vector<PythonValue> optimizers_in(const fs::path& file) {
+  const PythonValue saved = read_torch_file(file).at("optimizer");
+  return saved.is(PythonValue::Kind::list) ? saved.items()
+                                           : std::vector<PythonValue>{saved};
+}
+
+std::map<std::int64_t, at::Tensor> averages_in(const PythonValue& optimizer) {
+  std::map<std::int64_t, at::Tensor> averages;
+  for (const auto& [number, state] : optimizer.at("state").entries()) {
+    averages.emplace(number.integer(), state.at("exp_avg").tensor());
+  }
+  return averages;
+}
+
+// Megatron's groups: matrices, which decay, in the order of its modules, those
+// of them with a learning rate of their own, then vectors; experts that ranks
+// divide are a second optimizer's. All the same as in the files of its own.
+void expect_megatrons_order(
+    const std::string& input,
+    const MegatronSplit& split,
+    const std::vector<std::string>& ranks) {
+  SCOPED_TRACE(input);
   const testing::TemporaryFolder folder;
   convert(
-      {.input = core_path("gpt/torch_pp2"),
+      {.input = core_path(input),
+       .megatron = {.keep_padding = true},
        .output = folder / "out",
        .to = CheckpointFormat::megatron,
-       .split = {.pipeline = 2},
+       .split = split,
+       .megatron_names = MegatronNames::core_local,
        .vocabulary_multiple = 8});
-  for (const std::string rank : {"mp_rank_00_000", "mp_rank_00_001"}) {
-    const PythonValue ours =
-        read_torch_file(rank_file(folder / "out/iter_0000005", rank))
-            .at("optimizer");
-    const PythonValue theirs =
-        read_torch_file(
-            rank_file(core_path("gpt/torch_pp2/iter_0000005"), rank))
-            .at("optimizer");
-    ASSERT_EQ(ours.at("state").size(), theirs.at("state").size());
-    for (const auto& [number, state] : theirs.at("state").entries()) {
-      for (const auto& [key, own] : ours.at("state").entries()) {
-        if (key.integer() == number.integer()) {
-          // The vocabulary's padding is new.
-          const at::Tensor wanted = state.at("exp_avg").tensor();
-          const std::int64_t rows = wanted.size(0) == 56 ? 49 : wanted.size(0);
-          EXPECT_TRUE(own.at("exp_avg")
-                          .tensor()
-                          .narrow(0, 0, rows)
-                          .equal(wanted.narrow(0, 0, rows)))
-              << rank << ' ' << number.integer();
+  for (const std::string& rank : ranks) {
+    SCOPED_TRACE(rank);
+    const auto ours =
+        optimizers_in(rank_file(folder / "out/iter_0000005", rank));
+    const auto theirs =
+        optimizers_in(rank_file(core_path(input + "/iter_0000005"), rank));
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      const auto averages = averages_in(ours[i]);
+      const auto wanted = averages_in(theirs[i]);
+      ASSERT_EQ(averages.size(), wanted.size());
+      for (const auto& [number, average] : wanted) {
+        EXPECT_TRUE(averages.at(number).equal(average)) << i << ' ' << number;
+      }
+      const PythonValue groups = ours[i].at("param_groups");
+      const PythonValue wanted_groups = theirs[i].at("param_groups");
+      ASSERT_EQ(groups.size(), wanted_groups.size());
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        for (const char* key :
+             {"params",
+              "is_expert_parallel",
+              "default_config",
+              "wd_mult",
+              "lr_mult",
+              "is_decoupled_lr",
+              "max_lr",
+              "min_lr",
+              "lr",
+              "betas",
+              "eps",
+              "weight_decay"}) {
+          EXPECT_EQ(
+              groups.items()[g].at(key).describe(),
+              wanted_groups.items()[g].at(key).describe())
+              << key;
         }
+        EXPECT_EQ(groups.items()[g].at("step").integer(), 5);
       }
     }
-    EXPECT_EQ(ours.at("param_groups").items().at(1).at("step").integer(), 5);
   }
+}
+
+TEST(OptimizerFiles, HaveMegatronsOrder) {
+  expect_megatrons_order(
+      "gpt/torch_pp2",
+      {.pipeline = 2},
+      {"mp_rank_00_000", "mp_rank_00_001"});
+  expect_megatrons_order(
+      "moe/torch_ep2",
+      {.expert = 2},
+      {"mp_rank_00_000", "mp_rank_00_001"});
+  expect_megatrons_order("squared_relu/torch", {}, {"mp_rank_00"});
+}
+
+// The second of the ranks that divide the experts has no states but theirs.
+TEST(OptimizerFiles, HaveMegatronsFlatBuffers) {
+  const testing::TemporaryFolder folder;
+  const fs::path input = core_path("moe_bf16_distopt/torch_ep2");
+  convert(
+      {.input = input,
+       .megatron = {.keep_padding = true},
+       .output = folder / "out",
+       .to = CheckpointFormat::megatron,
+       .type = at::kBFloat16,
+       .split = {.expert = 2},
+       .megatron_names = MegatronNames::core_local,
+       .megatron_distributed_optimizer = true,
+       .vocabulary_multiple = 8});
+  for (const std::string rank : {"mp_rank_00_000", "mp_rank_00_001"}) {
+    const fs::path inside =
+        fs::path("iter_0000005") / rank / "distrib_optim.pt";
+    const auto ours = read_torch_file(folder / "out" / inside).items();
+    const auto theirs = read_torch_file(input / inside).items();
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      ASSERT_EQ(ours[i].is_none(), theirs[i].is_none()) << rank;
+      if (theirs[i].is_none()) {
+        continue;
+      }
+      const auto buffer_in = [](const PythonValue& optimizer) {
+        for (const auto& [key, value] : optimizer.entries()) {
+          if (key.is(PythonValue::Kind::integer)) {
+            return value.entries().front().second;
+          }
+        }
+        return PythonValue();
+      };
+      const PythonValue own = buffer_in(ours[i]);
+      const PythonValue wanted = buffer_in(theirs[i]);
+      const std::int64_t count = wanted.at("numel_unpadded").integer();
+      EXPECT_EQ(own.at("numel_unpadded").integer(), count);
+      for (const char* kind : {"param", "exp_avg", "exp_avg_sq"}) {
+        EXPECT_TRUE(own.at(kind)
+                        .tensor()
+                        .narrow(0, 0, count)
+                        .equal(wanted.at(kind).tensor().narrow(0, 0, count)))
+            << rank << ' ' << i << ' ' << kind;
+      }
+    }
+  }
+}
+
+// A checkpoint of `cairn pretrain` has one group; its flags say which
+// parameters have a learning rate of their own.
+TEST(OptimizerFiles, HaveTheRatesOfTheFlags) {
+  const testing::TemporaryFolder folder;
+  convert(
+      {.input = core_path("squared_relu/torch"), .output = folder / "native"});
+  const fs::path manifest = folder / "native/global_step5/manifest.json";
+  auto json = nlohmann::json::parse(read_file(manifest, 1 << 20));
+  json["state"].erase("groups");
+  json["state"]["optimizer"]["next_values"] = nlohmann::json::parse(
+      R"([{"lr": 0.018, "weight_decay": 0.1}, {"lr": 0.018, "weight_decay": 0},
+          {"lr": 0.009, "weight_decay": 0.1}])");
+  json["config"]["flags"] = {{"--decoupled-lr", 0.01}};
+  write_file_atomically(manifest, json.dump());
+  const Portable saved = read_from(folder / "native");
+  ASSERT_EQ(saved.groups.size(), 2);
+  EXPECT_EQ(
+      text_of(saved.groups[1]),
+      "embedding.word.weight head.weight max_lr 0.01");
+  convert(
+      {.input = folder / "native",
+       .output = folder / "out",
+       .to = CheckpointFormat::megatron});
+  const auto groups =
+      optimizers_in(rank_file(folder / "out/iter_0000005", "mp_rank_00"))[0]
+          .at("param_groups")
+          .items();
+  ASSERT_EQ(groups.size(), 3);
+  EXPECT_EQ(groups[0].at("lr").real(), 0.018);
+  EXPECT_EQ(groups[1].at("lr").real(), 0.009);
+  EXPECT_EQ(groups[1].at("max_lr").real(), 0.01);
+  EXPECT_EQ(groups[1].at("params").size(), 2);
+}
+
+TEST(OptimizerFiles, ExpertsAreDividedEvenly) {
+  const testing::TemporaryFolder folder;
+  const auto cut = [&](const std::string& input, std::int64_t ranks) {
+    return error_text<ConfigError>([&] {
+      convert(
+          {.input = core_path(input),
+           .output = folder / "out",
+           .to = CheckpointFormat::megatron,
+           .split = {.expert = ranks}});
+    });
+  };
+  EXPECT_THAT(
+      cut("moe/torch_ep2", 3),
+      HasSubstr("the experts of a layer cannot be cut over the expert parallel "
+                "ranks (4 over 3)"));
+  EXPECT_THAT(cut("gpt/torch_pp2", 2), HasSubstr("(1 over 2)"));
 }
 
 TEST(OptimizerFiles, WhatCannotBeWrittenIsSaid) {

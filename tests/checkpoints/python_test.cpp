@@ -371,6 +371,13 @@ TEST(RealPython, MegatronLmGoesOn) {
   ConvertOptions distributed = torch_dist;
   distributed.megatron_distributed_optimizer = true;
   distributed.type = at::kBFloat16;
+  ConvertOptions two = torch;
+  two.split.expert = 2;
+  ConvertOptions two_dist = torch_dist;
+  two_dist.split.expert = 2;
+  ConvertOptions two_distributed = two;
+  two_distributed.megatron_distributed_optimizer = true;
+  two_distributed.type = at::kBFloat16;
   const std::vector<Form> forms{
       // Padding for two ranks.
       {"llama/dist_tp2_pp2", torch, 1, {"--make-vocab-size-divisible-by=16"}},
@@ -384,7 +391,21 @@ TEST(RealPython, MegatronLmGoesOn) {
        distributed,
        2,
        {"--ckpt-format=torch_dist", "--bf16", "--use-distributed-optimizer"},
-       5e-3}};
+       5e-3},
+      {"moe/dist_ep2", two, 2, {"--expert-model-parallel-size=2"}},
+      {"moe/torch_ep2",
+       two_dist,
+       2,
+       {"--ckpt-format=torch_dist", "--expert-model-parallel-size=2"}},
+      {"moe_bf16_distopt/dist_ep2",
+       two_distributed,
+       2,
+       {"--expert-model-parallel-size=2",
+        "--bf16",
+        "--use-distributed-optimizer"},
+       5e-3},
+      {"squared_relu/torch", torch, 1, {}},
+      {"squared_relu/torch", torch_dist, 1, {"--ckpt-format=torch_dist"}}};
   int number = 0;
   for (const Form& form : forms) {
     ConvertOptions options = form.options;
@@ -405,7 +426,6 @@ TEST(RealPython, MegatronLmGoesOn) {
         "--make-vocab-size-divisible-by=8",
         "--tokenizer-type=NullTokenizer",
         "--normalization=RMSNorm",
-        "--swiglu",
         "--disable-bias-linear",
         "--position-embedding-type=rope",
         "--untie-embeddings-and-output-weights",
@@ -439,6 +459,16 @@ TEST(RealPython, MegatronLmGoesOn) {
         "--override-opt_param-scheduler",
         "--data-path=" + (core / "continued/data").string()};
     args.insert(args.end(), form.args.begin(), form.args.end());
+    if (form.from.starts_with("squared_relu")) {
+      for (const char* arg :
+           {"--squared-relu",
+            "--decoupled-lr=0.01",
+            "--decoupled-min-lr=0.002"}) {
+        args.emplace_back(arg);
+      }
+    } else {
+      args.emplace_back("--swiglu");
+    }
     if (form.from.starts_with("moe")) {
       for (const char* arg :
            {"--num-experts=4",

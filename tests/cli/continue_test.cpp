@@ -38,7 +38,8 @@ const std::string golden = CAIRN_GOLDEN_DIR "/checkpoints_core/";
 struct Case {
   std::string checkpoint; ///< a folder of golden data
   std::string
-      model; ///< "gpt", "llama", "moe" (a Llama with experts) or "squared"
+      model; ///< "gpt", "llama", "moe" (a Llama with experts), "squared"
+             ///< (its activation) or "gpt_moe" (with DeepSpeed's experts)
   int ranks = 1;
   Words more{};
   double tolerance = 2e-5;
@@ -70,7 +71,11 @@ Words flags_of(const Case& one, const TemporaryFolder& folder) {
   if (one.model == "moe") {
     add("--num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0");
   }
-  if (one.model != "gpt") {
+  if (one.model == "gpt_moe") {
+    add("--num-experts 4 --expert-interval 2 --topk 1 --moe-loss-coeff 0.01 "
+        "--disable-moe-token-dropping");
+  }
+  if (!one.model.starts_with("gpt")) {
     // Word embeddings and the output layer have a learning rate of their own.
     add(one.model == "squared"
             ? "--squared-relu --decoupled-lr 0.01 --decoupled-min-lr 0.002"
@@ -82,8 +87,8 @@ Words flags_of(const Case& one, const TemporaryFolder& folder) {
     add("--ffn-hidden-size 36");
   }
   add("--lr-decay-iters " + std::to_string(one.decay));
-  const bool deepspeed = one.checkpoint.find("_mds") != std::string::npos;
-  add(deepspeed ? "--global-batch-size 8" : "--global-batch-size 4");
+  const bool of_gpt_mds = one.checkpoint.starts_with("gpt_mds");
+  add(of_gpt_mds ? "--global-batch-size 8" : "--global-batch-size 4");
   return flags +
       Words{
           "--data-path",
@@ -179,6 +184,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt_mds_zero/zero2", "gpt", 2, {"--zero-stage", "2"}},
         Case{"gpt_mds_zero/zero3", "gpt", 2, {"--zero-stage", "3"}, stage_3},
         Case{"gpt_mds_zero/zero3_bf16", "gpt", 1, {"--bf16"}, half},
+        Case{"llama_mds/zero1_tp2_pp2", "llama", 1, {"--bf16"}, half, 5},
+        Case{"moe_mds/zero0", "gpt_moe"},
+        Case{
+            "moe_mds/zero1",
+            "gpt_moe",
+            2,
+            {"--moe-expert-parallel-size", "2", "--zero-stage", "1"}},
         Case{"llama_dcp/fsdp2", "llama", 1, {"--num-layers", "1"}},
         Case{"squared_relu/torch", "squared"},
         Case{
@@ -310,6 +322,18 @@ INSTANTIATE_TEST_SUITE_P(
             {"moe/dist_ep2", "moe"},
             {"--to",
              "megatron",
+             "--megatron-names",
+             "core",
+             "--expert-model-parallel-size",
+             "4",
+             "--pipeline-model-parallel-size",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "8"}},
+        Detour{
+            {"moe/dist_ep2", "moe"},
+            {"--to",
+             "megatron",
              "--ckpt-format",
              "torch_dist",
              "--make-vocab-size-divisible-by",
@@ -353,8 +377,10 @@ TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
 TEST(Continue, DoesWhatMegatronsFlagsSay) {
   const TemporaryFolder folder;
   const Case one{"gpt/torch_pp2", "gpt"};
-  const auto said = [&](const Words& more) {
-    const Result result = run(cairn(flags_of(one, folder) + more));
+  const auto said = [&](const Words& more, const std::string& seed = "1234") {
+    Words flags = flags_of(one, folder);
+    *(std::ranges::find(flags, "--seed") + 1) = seed;
+    const Result result = run(cairn(flags + more));
     EXPECT_EQ(result.code, 0) << result.err;
     return result.out + result.err;
   };
@@ -368,6 +394,13 @@ TEST(Continue, DoesWhatMegatronsFlagsSay) {
   EXPECT_THAT(
       said({"--no-load-rng", "--exit-interval", "6"}),
       HasSubstr("random states (--no-load-rng)"));
+  EXPECT_THAT(
+      said({"--exit-interval", "6"}, "4321"),
+      AllOf(
+          HasSubstr("not taken over: random states (of Python, NumPy, PyTorch "
+                    "and CUDA: "),
+          HasSubstr("the run that saved it had --seed 1234, and this one has "
+                    "4321")));
   EXPECT_THAT(
       said({"--finetune", "--exit-interval", "1"}),
       HasSubstr("fine-tuning from iteration 0"));

@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(CoreFamilies, HaveTheLogitsOfMegatronCore) {
-  for (const std::string name : {"experts", "qwen"}) {
+  for (const std::string name : {"experts", "qwen", "bert", "t5"}) {
     const fs::path folder =
         fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families" / name;
     const Tensors io = testing::golden_tensors(folder / "io.safetensors");
@@ -199,10 +199,20 @@ TEST(CoreFamilies, HaveTheLogitsOfMegatronCore) {
       const auto model = make_model(read.description);
       load_weights(*model, read.description, read.tensors);
       model->eval();
-      expect_close(
-          model->forward({.tokens = io.at("input_ids")}).logits,
-          io.at("logits"),
-          name + " " + format);
+      ModelInput input{.tokens = io.at("input_ids"), .want_logits = true};
+      if (name == "bert") {
+        input.token_types = io.at("token_types");
+      } else if (name == "t5") {
+        input.decoder_tokens = io.at("decoder_input_ids");
+      }
+      const ModelOutput output = model->forward(input);
+      expect_close(output.logits, io.at("logits"), name + " " + format);
+      if (name == "bert") {
+        expect_close(
+            output.next_sentence_logits,
+            io.at("sentence_logits"),
+            name + " sentences " + format);
+      }
     }
   }
 }

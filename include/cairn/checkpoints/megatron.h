@@ -36,6 +36,8 @@ struct MegatronSplit {
   /// Number of stages for T5's encoder, where there are several; 0: half of
   /// them.
   std::int64_t encoder_stages = 0;
+  /// Number of ranks that divide the experts of a layer.
+  std::int64_t expert = 1;
 
   bool operator==(const MegatronSplit&) const = default;
 };
@@ -94,6 +96,10 @@ struct MegatronCheckpoint {
   std::optional<std::int64_t> schedule_samples;
   /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
   std::vector<PythonValue::Member> others;
+  /// True when the files hold states of Python's, NumPy's, PyTorch's and CUDA's
+  /// generators.
+  bool has_random_states = false;
+  std::optional<std::int64_t> seed; ///< the run's, if the files say it
   bool has_optimizer = false; ///< true when the files hold optimizer states
   /// The states, if they were asked for and could be read: "exp_avg/NAME", …
   NamedTensors optimizer_states;
@@ -127,6 +133,9 @@ struct MegatronOptimizer {
   NamedTensors masters;
   std::int64_t steps = 0;
   PythonValue options = PythonValue::dict({}); ///< betas, eps, weight_decay, …
+  /// The options of word embeddings and the output layer, where these have a
+  /// learning rate of their own: max_lr, min_lr, lr; or None.
+  PythonValue decoupled_options;
   /// The state of Megatron's OptimizerParamScheduler, a dict.
   PythonValue schedule = PythonValue::dict({});
   PythonValue loss_scaler; ///< under DeepSpeed's names; or None
@@ -137,7 +146,9 @@ struct MegatronOptimizer {
 };
 
 struct MegatronWriteOptions {
-  MegatronSplit split; ///< of `torch_dist` only the vocabulary's padding
+  /// Of `torch_dist` only the vocabulary's padding and, as several expert
+  /// parallel ranks have two optimizers, the kind of the optimizer.
+  MegatronSplit split;
   MegatronFormat format = MegatronFormat::torch;
   /// Unset: `core` for GPT and Llama; other models have only `legacy`.
   std::optional<MegatronNames> names;

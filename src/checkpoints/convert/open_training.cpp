@@ -53,7 +53,9 @@ ForeignTraining open_training(const ForeignTrainingOptions& options) {
       .optimizer = !portable.optimizer_states.empty(),
       .loss_scaler = !portable.loss_scaler.is_none(),
       .schedule = portable.schedule_samples.has_value() ||
-          portable.lr_scheduler.is(PythonValue::Kind::dict)};
+          portable.lr_scheduler.is(PythonValue::Kind::dict),
+      .random_states = portable.random_states,
+      .seed = portable.seed};
   training.tensors =
       std::make_shared<const LazySource>(native_tensors(portable));
   training.numbers =

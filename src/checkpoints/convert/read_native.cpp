@@ -192,6 +192,46 @@ PythonValue with_next_values(PythonValue options, const json& optimizer) {
   return PythonValue::dict(std::move(entries));
 }
 
+/// Gives word embeddings and the output layer a group of their own, if the run
+/// gave them a learning rate of their own.
+void divide_by_rate(
+    const json& config,
+    const json& optimizer,
+    std::vector<StoredGroup>& groups) {
+  const auto flags = config.find("flags");
+  if (flags == config.end() || !flags->contains("--decoupled-lr")) {
+    return;
+  }
+  StoredGroup& others = groups.front();
+  StoredGroup own;
+  std::erase_if(others.names, [&](const std::string& name) {
+    const bool moves = name == "embedding.word.weight" || name == "head.weight";
+    if (moves) {
+      own.names.push_back(name);
+    }
+    return moves;
+  });
+  std::vector<PythonValue::Entry> entries = others.options.entries();
+  const auto set = [&](const char* key, const json& value) {
+    std::erase_if(entries, [&](const PythonValue::Entry& entry) {
+      return entry.first.is(PythonValue::Kind::text) &&
+          entry.first.text() == key;
+    });
+    entries.emplace_back(PythonValue::text(key), python_of(value));
+  };
+  set("max_lr", flags->at("--decoupled-lr"));
+  if (flags->contains("--decoupled-min-lr")) {
+    set("min_lr", flags->at("--decoupled-min-lr"));
+  }
+  // The engine has their group behind those of matrices and vectors.
+  const auto values = optimizer.find("next_values");
+  if (values != optimizer.end() && values->is_array() && !values->empty()) {
+    set("lr", values->back().at("lr"));
+  }
+  own.options = PythonValue::dict(std::move(entries));
+  groups.push_back(std::move(own)); // `others` is no longer what it was
+}
+
 void read_state(const Manifest& manifest, Portable& portable) {
   const json& state = manifest.state;
   portable.steps = state.at("global_steps").get<std::int64_t>();
@@ -232,6 +272,7 @@ void read_state(const Manifest& manifest, Portable& portable) {
     if (!state.contains("groups")) {
       portable.groups.front().options =
           with_next_values(portable.groups.front().options, optimizer);
+      divide_by_rate(manifest.config, optimizer, portable.groups);
     }
     const auto name = optimizer.at("name").get<std::string>();
     portable.optimizer = name;

@@ -90,6 +90,8 @@ Portable from_megatron(
   portable.megatron_args = std::move(saved.args);
   portable.megatron_others = std::move(saved.others);
   portable.megatron_names = saved.names;
+  portable.random_states = saved.has_random_states;
+  portable.seed = saved.seed;
   portable.optimizer_states = std::move(saved.optimizer_states);
   portable.groups = std::move(saved.groups);
   portable.loss_scaler = std::move(saved.loss_scaler);

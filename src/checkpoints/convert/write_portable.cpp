@@ -185,6 +185,21 @@ PythonValue adam_options(const Portable& portable) {
                                  : portable.groups.front().options;
 }
 
+/// The options of word embeddings and the output layer, where these have a
+/// group and a learning rate of their own; else None.
+PythonValue decoupled_options(const Portable& portable) {
+  for (const StoredGroup& group : portable.groups) {
+    const bool alone = !group.names.empty() &&
+        std::ranges::all_of(group.names, [](const std::string& name) {
+          return name == "embedding.word.weight" || name == "head.weight";
+        });
+    if (alone && group.options.find("max_lr")) {
+      return group.options;
+    }
+  }
+  return {};
+}
+
 /// The state of Megatron's schedule: that of a file of Megatron's, or the one
 /// that `cairn pretrain` keeps, and how far it has come.
 PythonValue megatron_schedule_of(const Portable& portable) {
@@ -247,6 +262,7 @@ std::optional<MegatronOptimizer> megatron_optimizer(
       .states = portable.optimizer_states,
       .steps = adam_steps(portable),
       .options = adam_options(portable),
+      .decoupled_options = decoupled_options(portable),
       .schedule = megatron_schedule_of(portable),
       .loss_scaler = portable.loss_scaler,
       .distributed = options.megatron_distributed_optimizer};
@@ -324,6 +340,11 @@ void to_megatron_deepspeed(
   }
   MegatronWriteOptions writing = megatron_writing(portable, options);
   writing.type = trained_type(portable, options);
+  if (!decoupled_options(portable).is_none()) {
+    portable.left_out.push_back(
+        "the learning rate of word embeddings and the output layer, which "
+        "Megatron-DeepSpeed trains with that of all others");
+  }
   note_state(portable);
   megatron::write_under_deepspeed(
       folder,

@@ -175,6 +175,12 @@ ShapeGroups shape_groups(const PythonValue& param_shapes) {
 
 RankFiles read_rank_files(const DeepSpeedSource& source) {
   RankFiles files{.all = tag_files(source.folder, source.tag)};
+  if (!files.all.experts.empty()) {
+    throw CheckpointError(
+        {.what = "experts of DeepSpeed's are read of Megatron-DeepSpeed's "
+                 "models alone",
+         .where = files.all.folder.string()});
+  }
   read_models(files, source.model_parallel_rank);
   read_optimizers(
       files,

@@ -41,11 +41,15 @@ std::optional<std::vector<int>> numbers(
   return name.empty() ? std::optional(std::move(result)) : std::nullopt;
 }
 
+constexpr std::string_view expert_file =
+    "layer_#_expert_#_mp_rank_#_model_states.pt";
+
 void sort_in(TagFiles& files, const fs::path& path) {
   const std::string name = path.filename().string();
-  if (numbers(name, "layer_#_expert_#_mp_rank_#_model_states.pt")) {
-    throw CheckpointError(
-        {.what = "mixtures of experts are not read", .where = path.string()});
+  if (const auto found = numbers(name, expert_file)) {
+    const std::array<int, 3> place{(*found)[2], (*found)[0], (*found)[1]};
+    files.experts.emplace(place, path);
+    return;
   }
   if (const auto found = numbers(name, "mp_rank_#_model_states.pt")) {
     files.models.emplace((*found)[0], path);
@@ -64,6 +68,7 @@ void sort_in(TagFiles& files, const fs::path& path) {
       }
     }
   };
+  put(files.expert_optimizers, "expp_rank_#_mp_rank_#_optim_states.pt");
   put(files.layers, "layer_#-model_#-model_states.pt");
   put(files.zero_models, "zero_pp_rank_#_mp_rank_#_model_states.pt");
   for (const std::string_view kind : {"", "bf16_", "fp16_"}) {
@@ -99,6 +104,10 @@ std::string latest_tag(const fs::path& file) {
 }
 
 } // namespace
+
+bool is_expert_file(const fs::path& path) {
+  return numbers(path.filename().string(), expert_file).has_value();
+}
 
 TagFiles tag_files(const fs::path& folder, const std::string& tag) {
   TagFiles files;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -18,9 +19,16 @@ struct TagFiles {
   using ByRanks = std::map<std::pair<int, int>, std::filesystem::path>;
   ByRanks zero_models; ///< model files of stage 3
   ByRanks optimizers;
+  /// Files of experts, by model-parallel rank, layer and expert, and those of
+  /// their optimizers by model-parallel and expert parallel rank.
+  std::map<std::array<int, 3>, std::filesystem::path> experts;
+  ByRanks expert_optimizers;
   /// Layer files of pipelines, by tensor-parallel rank and layer.
   ByRanks layers;
 };
+
+/// True for a file of one expert.
+bool is_expert_file(const std::filesystem::path& path);
 
 /// Files of a tag. Without a tag: of the one that `latest` names, or of the
 /// folder itself. Throws CheckpointError for two files of one rank, and for

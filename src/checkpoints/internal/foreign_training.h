@@ -40,6 +40,10 @@ struct ForeignTraining {
   bool optimizer = false;   ///< true when the states are there
   bool loss_scaler = false;
   bool schedule = false; ///< true when the schedule's own count is there
+  /// True when the files have states of random generators, which have no
+  /// meaning here: ours follow from a seed.
+  bool random_states = false;
+  std::optional<std::int64_t> seed; ///< of the run that saved it, if it is said
   std::vector<std::string> left_out; ///< what the files have and we do not take
 };
 

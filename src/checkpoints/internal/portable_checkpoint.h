@@ -56,8 +56,11 @@ struct Portable {
   std::vector<PythonValue::Member> megatron_others;
   /// Spelling of the names in Megatron's files; unset for other files.
   std::optional<MegatronNames> megatron_names;
-  bool released = false;           ///< a release of Megatron's, without a step
-  std::filesystem::path tokenizer; ///< folder that may have tokenizer files
+  /// True where files of Megatron's have states of random generators.
+  bool random_states = false;
+  std::optional<std::int64_t> seed; ///< of a run of Megatron's
+  bool released = false;            ///< a release of Megatron's, without a step
+  std::filesystem::path tokenizer;  ///< folder that may have tokenizer files
 
   std::vector<std::string> left_out;
 };

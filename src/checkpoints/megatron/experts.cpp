@@ -4,6 +4,7 @@
 #include "checkpoints/tensors/lazy_operations.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -111,6 +112,36 @@ LazyTensor from_one_matrix(
           }};
 }
 
+/// True for a tensor of all experts of a rank, which Transformer Engine's
+/// grouped ones are with --moe-single-grouped-weight.
+bool is_single(std::string_view own) {
+  return own == "linear_fc1.weight" || own == "linear_fc2.weight" ||
+      own == "linear_fc1.bias" || own == "linear_fc2.bias";
+}
+
+/// Such a tensor: [experts, …], or the experts' rows one after the other.
+LazyTensor from_single(
+    const std::string& name,
+    const RankTensors::Entry& entry,
+    std::int64_t experts) {
+  const LazyTensor& tensor = entry.tensor;
+  const std::size_t dims = name.ends_with("weight") ? 3 : 2;
+  if (tensor.shape.size() == dims && tensor.shape[0] == experts) {
+    return tensor;
+  }
+  if (tensor.shape.size() + 1 != dims || experts < 1 ||
+      tensor.shape[0] % experts != 0) {
+    refuse(
+        "grouped weights that do not divide over the experts",
+        entry,
+        fmt::format("{}, {} experts on the rank", name, experts));
+  }
+  std::vector<std::int64_t> shape = tensor.shape;
+  shape[0] /= experts;
+  shape.insert(shape.begin(), experts);
+  return reshaped(elements(tensor, 0, c10::multiply_integers(shape)), shape);
+}
+
 /// The tensors of experts that were found under one name, by number.
 struct FoundExperts {
   std::map<std::int64_t, RankTensors::Entry> by_number;
@@ -165,6 +196,14 @@ RankTensors with_stacked_experts(
             own.back());
         matrices[joined_name].push_back(
             from_one_matrix(name, entry, experts / ranks));
+        matrix_entries.emplace(joined_name, entry);
+      } else if (is_single(own)) {
+        const std::string joined_name = fmt::format(
+            "{}experts.{}",
+            std::string_view(name).substr(0, name.size() - own.size()),
+            own);
+        matrices[joined_name].push_back(
+            from_single(name, entry, experts / ranks));
         matrix_entries.emplace(joined_name, entry);
       } else if (const auto expert = expert_name(name)) {
         const std::int64_t number = begins[expert->all] + expert->number;

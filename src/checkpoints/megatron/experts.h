@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
-// Megatron-Core has three spellings of experts: sequential ones, each with a
+// Megatron-Core has several spellings of experts: sequential ones, each with a
 // module of its own ("local_experts.3.linear_fc1.weight"), Transformer Engine's
-// grouped ones ("linear_fc1.weight3"), and older grouped ones, whose weights
-// are one matrix ("weight1"). Its format torch_dist has one tensor for all
-// experts ("experts.linear_fc1.weight"), which is the spelling used here.
+// grouped ones ("linear_fc1.weight3", or "linear_fc1.weight" for all of a
+// rank), and older grouped ones, whose weights are one matrix ("weight1"). Its
+// format torch_dist has one tensor for all experts of all ranks
+// ("experts.linear_fc1.weight"), which is the spelling used here.
 
 namespace cairn::checkpoints::megatron {
 

@@ -22,12 +22,13 @@ bool is_without_decay(const PythonValue& group) {
   return factor.value_or(real_in(group, "weight_decay").value_or(1)) == 0;
 }
 
+} // namespace
+
 bool is_embedding_or_output(std::string_view name) {
   return name.ends_with("embedding.word_embeddings.weight") ||
+      name.ends_with("word_embeddings_for_head.weight") ||
       name.ends_with("output_layer.weight");
 }
-
-} // namespace
 
 bool GroupKind::has(bool is_vector, bool is_embedding_or_output) const {
   return decays != is_vector &&

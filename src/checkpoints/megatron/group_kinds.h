@@ -21,6 +21,11 @@ struct GroupKind {
   bool has(bool is_vector, bool is_embedding_or_output) const;
 };
 
+/// True for the parameters that may have a learning rate of their own, by a
+/// name with dots: the word embeddings, also where they are the head of another
+/// stage, and the output layer.
+bool is_embedding_or_output(std::string_view name);
+
 /// The kinds of groups, of which none is there twice. nullopt for others.
 std::optional<std::vector<GroupKind>> kinds_of(
     const std::vector<PythonValue>& groups);

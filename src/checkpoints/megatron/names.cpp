@@ -13,6 +13,7 @@ namespace cairn::checkpoints::megatron {
 namespace {
 
 constexpr std::string_view core_layers = "decoder.layers.";
+constexpr std::string_view core_encoder_layers = "encoder.layers.";
 
 struct NameRule {
   std::string_view ours;
@@ -36,6 +37,11 @@ constexpr NameRule stack_rules[] = {
   {"layers.#.mlp.gate.*", "layers.#.mlp.dense_h_to_4h.*", Half::first},
   {"layers.#.mlp.up.*", "layers.#.mlp.dense_h_to_4h.*", Half::second},
   {"layers.#.mlp.down.*", "layers.#.mlp.dense_4h_to_h.*"},
+  // Experts are those of Megatron-DeepSpeed, under the names of modern_name().
+  {"layers.#.mlp.router.weight", "layers.#.mlp.router.weight"},
+  {"layers.#.mlp.experts.gate.*", "layers.#.mlp.experts.experts.dense_h_to_4h.*", Half::first},
+  {"layers.#.mlp.experts.up.*", "layers.#.mlp.experts.experts.dense_h_to_4h.*", Half::second},
+  {"layers.#.mlp.experts.down.*", "layers.#.mlp.experts.experts.dense_4h_to_h.*"},
   {"final_norm.*", "final_layernorm.*"},
 };
 
@@ -52,33 +58,56 @@ constexpr NameRule model_rules[] = {
   {"head.bias", "lm_head/bias"},
 };
 
-// Names of Megatron-Core. The norms before attention and MLP are layers of
-// their own ("local"), or parts of the linear layers after them (Transformer
-// Engine).
-constexpr NameRule core_rules[] = {
+// Names of Megatron-Core, within its encoder or decoder. The norms before
+// attention and MLP are layers of their own ("local"), or parts of the linear
+// layers after them (Transformer Engine).
+constexpr NameRule core_stack_rules[] = {
+  {"layers.#.attention.query_key_value.*", "layers.#.self_attention.linear_qkv.*"},
+  {"layers.#.attention.query_norm.*", "layers.#.self_attention.q_layernorm.*"},
+  {"layers.#.attention.key_norm.*", "layers.#.self_attention.k_layernorm.*"},
+  {"layers.#.attention.dense.*", "layers.#.self_attention.linear_proj.*"},
+  {"layers.#.cross_attention.query.*", "layers.#.cross_attention.linear_q.*"},
+  {"layers.#.cross_attention.key_value.*", "layers.#.cross_attention.linear_kv.*"},
+  {"layers.#.cross_attention.dense.*", "layers.#.cross_attention.linear_proj.*"},
+  {"layers.#.mlp.router.weight", "layers.#.mlp.router.weight"},
+  {"layers.#.mlp.experts.gate.*", "layers.#.mlp.experts.experts.linear_fc1.*", Half::first},
+  {"layers.#.mlp.experts.up.*", "layers.#.mlp.experts.experts.linear_fc1.*", Half::second},
+  {"layers.#.mlp.experts.down.*", "layers.#.mlp.experts.experts.linear_fc2.*"},
+  {"layers.#.mlp.gate.*", "layers.#.mlp.linear_fc1.*", Half::first},
+  {"layers.#.mlp.up.*", "layers.#.mlp.linear_fc1.*", Half::second},
+  {"layers.#.mlp.down.*", "layers.#.mlp.linear_fc2.*"},
+  {"final_norm.*", "final_layernorm.*"},
+};
+constexpr NameRule core_model_rules[] = {
   {"embedding.word.weight", "embedding.word_embeddings.weight"},
   {"embedding.position.weight", "embedding.position_embeddings.weight"},
-  {"layers.#.attention.query_key_value.*", "decoder.layers.#.self_attention.linear_qkv.*"},
-  {"layers.#.attention.query_norm.*", "decoder.layers.#.self_attention.q_layernorm.*"},
-  {"layers.#.attention.key_norm.*", "decoder.layers.#.self_attention.k_layernorm.*"},
-  {"layers.#.attention.dense.*", "decoder.layers.#.self_attention.linear_proj.*"},
-  {"layers.#.mlp.router.weight", "decoder.layers.#.mlp.router.weight"},
-  {"layers.#.mlp.experts.gate.*", "decoder.layers.#.mlp.experts.experts.linear_fc1.*", Half::first},
-  {"layers.#.mlp.experts.up.*", "decoder.layers.#.mlp.experts.experts.linear_fc1.*", Half::second},
-  {"layers.#.mlp.experts.down.*", "decoder.layers.#.mlp.experts.experts.linear_fc2.*"},
-  {"layers.#.mlp.gate.*", "decoder.layers.#.mlp.linear_fc1.*", Half::first},
-  {"layers.#.mlp.up.*", "decoder.layers.#.mlp.linear_fc1.*", Half::second},
-  {"layers.#.mlp.down.*", "decoder.layers.#.mlp.linear_fc2.*"},
-  {"final_norm.*", "decoder.final_layernorm.*"},
+  {"embedding.token_type.weight", "embedding.tokentype_embeddings.weight"},
+  {"pooler.*", "pooler.dense.*"},
+  {"mlm.dense.*", "lm_head.dense.*"},
+  {"mlm.norm.*", "lm_head.layer_norm.*"},
+  {"mlm.bias", "output_layer.bias"},
+  {"next_sentence.*", "binary_head.*"},
   {"head.weight", "output_layer.weight"},
+  {"head.bias", "lm_head.output_layer.bias"},
 };
 constexpr NameRule local_norm_rules[] = {
-  {"layers.#.input_norm.*", "decoder.layers.#.input_layernorm.*"},
-  {"layers.#.post_attention_norm.*", "decoder.layers.#.pre_mlp_layernorm.*"},
+  {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
+  {"layers.#.post_attention_norm.*", "layers.#.pre_mlp_layernorm.*"},
 };
 constexpr NameRule fused_norm_rules[] = {
-  {"layers.#.input_norm.*", "decoder.layers.#.self_attention.linear_qkv.layer_norm_*"},
-  {"layers.#.post_attention_norm.*", "decoder.layers.#.mlp.linear_fc1.layer_norm_*"},
+  {"layers.#.input_norm.*", "layers.#.self_attention.linear_qkv.layer_norm_*"},
+  {"layers.#.post_attention_norm.*", "layers.#.mlp.linear_fc1.layer_norm_*"},
+};
+// With attention to an encoder there is one norm more.
+constexpr NameRule local_cross_norm_rules[] = {
+  {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
+  {"layers.#.post_attention_norm.*", "layers.#.pre_cross_attn_layernorm.*"},
+  {"layers.#.post_cross_attention_norm.*", "layers.#.pre_mlp_layernorm.*"},
+};
+constexpr NameRule fused_cross_norm_rules[] = {
+  {"layers.#.input_norm.*", "layers.#.self_attention.linear_qkv.layer_norm_*"},
+  {"layers.#.post_attention_norm.*", "layers.#.pre_cross_attn_layernorm.*"},
+  {"layers.#.post_cross_attention_norm.*", "layers.#.mlp.linear_fc1.layer_norm_*"},
 };
 // clang-format on
 
@@ -103,19 +132,46 @@ void replace(std::string& name, std::string_view from, std::string_view to) {
   }
 }
 
+/// The rules of a layer's norms.
+std::span<const NameRule> norm_rules(bool fused, bool cross) {
+  if (cross) {
+    return fused ? std::span<const NameRule>(fused_cross_norm_rules)
+                 : std::span<const NameRule>(local_cross_norm_rules);
+  }
+  return fused ? std::span<const NameRule>(fused_norm_rules)
+               : std::span<const NameRule>(local_norm_rules);
+}
+
 std::optional<Name> core_name(
     const model::ModelDescription& d,
     const std::string& parameter,
     MegatronNames names) {
-  if (auto found = lookup(core_rules, parameter, "", d.gated)) {
+  // The only stack of layers is a BERT's encoder, or a decoder.
+  constexpr std::string_view encoder = "encoder.";
+  constexpr std::string_view decoder = "decoder.";
+  std::string_view stack =
+      d.family == model::ModelFamily::bert ? encoder : decoder;
+  std::string_view rest = parameter;
+  for (const std::string_view own : {encoder, decoder}) {
+    if (d.family == model::ModelFamily::t5 && rest.starts_with(own)) {
+      stack = own;
+      rest.remove_prefix(own.size());
+      break;
+    }
+  }
+  if (auto found = lookup(core_stack_rules, rest, stack, d.gated)) {
     return found;
   }
   // The norm before a router is a layer of its own.
-  const bool before_router = has_experts(d) &&
-      parameter.find(".post_attention_norm.") != parameter.npos;
-  return names == MegatronNames::core && !before_router
-      ? lookup(fused_norm_rules, parameter, "", d.gated)
-      : lookup(local_norm_rules, parameter, "", d.gated);
+  const bool before_router =
+      has_experts(d) && rest.find(".post_attention_norm.") != rest.npos;
+  const bool cross = d.family == model::ModelFamily::t5 && stack == decoder;
+  const auto norms =
+      norm_rules(names == MegatronNames::core && !before_router, cross);
+  if (auto found = lookup(norms, rest, stack, d.gated)) {
+    return found;
+  }
+  return lookup(core_model_rules, parameter, "", d.gated);
 }
 
 } // namespace
@@ -154,7 +210,7 @@ std::string_view tied_head_path(MegatronNames names) {
 }
 
 std::string modern_name(std::string name) {
-  if (name.starts_with(core_layers)) {
+  if (name.starts_with(core_layers) || name.starts_with(core_encoder_layers)) {
     replace(
         name,
         ".self_attention.linear_qkv.layer_norm_",
@@ -173,20 +229,28 @@ std::string modern_name(std::string name) {
       name.starts_with("language_model.decoder.")) {
     replace(name, ".attention.", ".self_attention.");
     replace(name, "_norm.", "_layernorm.");
+    replace(
+        name,
+        ".mlp.deepspeed_moe.experts.deepspeed_experts.",
+        ".mlp.experts.local_experts.");
+    replace(name, ".mlp.deepspeed_moe.gate.wg.", ".mlp.router.");
   }
   replace(name, "lm_head.norm.", "lm_head.layernorm.");
   return name;
 }
 
 bool is_ignored(std::string_view name) {
-  return name.ends_with("_extra_state") || name.ends_with(".inv_freq");
+  // A T5 of Megatron-Core has its positions under two names.
+  return name.ends_with("_extra_state") || name.ends_with(".inv_freq") ||
+      name == "position_embeddings.weight";
 }
 
 std::optional<LayerName> layer_name(std::string_view name) {
   for (const std::string_view stack :
        {std::string_view("language_model.encoder.layers."),
         std::string_view("language_model.decoder.layers."),
-        core_layers}) {
+        core_layers,
+        core_encoder_layers}) {
     if (!name.starts_with(stack)) {
       continue;
     }

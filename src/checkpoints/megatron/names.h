@@ -38,8 +38,13 @@ std::string_view tied_head_path(MegatronNames names);
 /// megatron_name() for `legacy` or `core_local`, with dots for slashes.
 std::string modern_name(std::string name);
 
-/// True for buffers.
+/// True for buffers, and for second names of tensors.
 bool is_ignored(std::string_view name);
+
+/// The second name of the bias of a T5's head under Megatron-Core's names, and
+/// the first one. That of a BERT has the second name alone.
+inline constexpr std::string_view second_head_bias = "output_layer.bias";
+inline constexpr std::string_view t5_head_bias = "lm_head.output_layer.bias";
 
 /// A number of layers far beyond any model's: it bounds what files may claim.
 inline constexpr std::int64_t most_layers = 10'000;

@@ -65,6 +65,13 @@ MegatronSplit checked(const model::ModelDescription& d, MegatronSplit split) {
         split.tensor);
   }
   expect_divides("the MLP", d.ffn, tensor_ranks, split.tensor);
+  if (split.expert != 1) {
+    expect_divides(
+        "the experts of a layer",
+        has_experts(d) ? d.experts->counts.front() : 1,
+        "the expert parallel ranks",
+        split.expert);
+  }
   if (d.family != model::ModelFamily::t5) {
     expect_divides(
         "the layers",

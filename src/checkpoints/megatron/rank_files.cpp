@@ -154,12 +154,15 @@ std::string iteration_folder(std::optional<std::int64_t> iteration) {
   return iteration ? fmt::format("iter_{:07}", *iteration) : "release";
 }
 
-std::string rank_folder(
-    std::int64_t tensor,
-    std::int64_t stage,
-    std::int64_t stages) {
-  return stages == 1 ? fmt::format("mp_rank_{:02}", tensor)
-                     : fmt::format("mp_rank_{:02}_{:03}", tensor, stage);
+std::string rank_folder(const FileRank& rank, const MegatronSplit& split) {
+  std::string name = fmt::format("mp_rank_{:02}", rank.tensor);
+  if (split.pipeline > 1) {
+    name += fmt::format("_{:03}", rank.stage);
+  }
+  if (split.expert > 1) {
+    name += fmt::format("_{:03}", rank.expert);
+  }
+  return name;
 }
 
 bool has_ranks(const fs::path& folder) {
@@ -201,14 +204,12 @@ RankFiles find_rank_files(const CheckpointPlace& place) {
         i % result.tensor};
     const auto file = found.files.find(rank);
     if (file == found.files.end()) {
-      const std::string folder =
-          rank_folder(rank.tensor, rank.stage, found.staged ? 2 : 1);
       throw CheckpointError(
           {.what = "a rank of the checkpoint is missing",
            .where = place.folder.string(),
-           .values = result.expert > 1
-               ? fmt::format("{}_{:03}", folder, rank.expert)
-               : folder});
+           .values = rank_folder(
+               {rank.tensor, rank.stage, rank.expert},
+               {.pipeline = found.staged ? 2 : 1, .expert = result.expert})});
     }
     result.paths.push_back(file->second);
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cairn/checkpoints/megatron.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -51,11 +53,16 @@ inline constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
 /// "iter_0000010" or "release".
 std::string iteration_folder(std::optional<std::int64_t> iteration);
 
-/// "mp_rank_00", or "mp_rank_00_001" where there are several stages.
-std::string rank_folder(
-    std::int64_t tensor,
-    std::int64_t stage,
-    std::int64_t stages);
+/// A rank that a file is of.
+struct FileRank {
+  std::int64_t tensor = 0;
+  std::int64_t stage = 0;
+  std::int64_t expert = 0;
+};
+
+/// "mp_rank_00", with "_001" behind it where there are several stages and again
+/// where ranks divide the experts.
+std::string rank_folder(const FileRank& rank, const MegatronSplit& split);
 
 /// True when the folder holds files of some rank.
 bool has_ranks(const std::filesystem::path& folder);

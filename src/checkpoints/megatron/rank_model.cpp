@@ -219,6 +219,22 @@ PythonValue RankModel::dict() const {
   return nested(paths);
 }
 
+namespace {
+
+/// A T5 has the bias of its head and its positions under two names each.
+void add_second_names(RankModel& model) {
+  for (const auto& [path, tensor] : model.tensors()) {
+    if (path == t5_head_bias) {
+      model.add(std::string(second_head_bias), tensor);
+    } else if (path == "embedding.position_embeddings.weight") {
+      model.add("position_embeddings.weight", tensor);
+    }
+  }
+  model.add("lm_head.output_layer._extra_state", PythonValue());
+}
+
+} // namespace
+
 std::vector<RankModel> models_of_ranks(
     const model::ModelDescription& d,
     const NamedTensors& tensors,
@@ -228,7 +244,7 @@ std::vector<RankModel> models_of_ranks(
   const bool core = names != MegatronNames::legacy;
   const Pipeline pipeline(d, split);
   std::vector<RankModel> models(
-      static_cast<std::size_t>(split.pipeline * split.tensor));
+      static_cast<std::size_t>(split.expert * split.pipeline * split.tensor));
   std::size_t next = 0;
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const LazyTensor& tensor = tensors[next++].second;
@@ -249,22 +265,28 @@ std::vector<RankModel> models_of_ranks(
       }
       const std::string path =
           for_head ? std::string(tied_head_path(names)) : name->path;
-      for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
-        RankModel& model =
-            models[static_cast<std::size_t>(stage * split.tensor + rank)];
+      for (std::int64_t number = 0; number < split.expert * split.tensor;
+           ++number) {
+        const std::int64_t rank = number % split.tensor;
+        const std::int64_t expert = number / split.tensor;
+        RankModel& model = models[static_cast<std::size_t>(
+            (expert * split.pipeline + stage) * split.tensor + rank)];
         LazyTensor part = part_of(
             tensor,
             parameter.cut,
             rank,
             split.tensor,
             padded_vocabulary);
+        const bool once = name->half != Half::second;
         if (is_expert(parameter)) {
-          add_experts(path, part, names, name->half != Half::second, model);
+          const std::int64_t each = part.rows() / split.expert;
+          part = sliced(part, 0, expert * each, (expert + 1) * each);
+          add_experts(path, part, names, once, model);
           continue;
         }
         model.add(path, std::move(part));
         if (core) {
-          add_extra_states(path, name->half != Half::second, model);
+          add_extra_states(path, once, model);
         }
       }
     }
@@ -273,6 +295,11 @@ std::vector<RankModel> models_of_ranks(
   if (core && d.tied_head && split.pipeline == 1) {
     for (RankModel& model : models) {
       model.add("output_layer._extra_state", PythonValue());
+    }
+  }
+  if (core && d.family == model::ModelFamily::t5) {
+    for (RankModel& model : models) {
+      add_second_names(model);
     }
   }
   for (RankModel& model : models) {

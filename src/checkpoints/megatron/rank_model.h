@@ -42,8 +42,9 @@ class RankModel {
   std::vector<std::pair<std::string, PythonValue>> others_;
 };
 
-/// The content of the file of each tensor rank of each stage: all tensor ranks
-/// of a stage, then the next stage's. `tensors` are in the order of
+/// The content of the file of each rank: all tensor ranks of a stage, then the
+/// next stage's, then those of the next rank that has other experts, which has
+/// all other tensors as well. `tensors` are in the order of
 /// model_parameters(); under Megatron-Core's names a rank has them in the order
 /// of its modules.
 std::vector<RankModel> models_of_ranks(

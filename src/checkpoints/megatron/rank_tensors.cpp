@@ -57,7 +57,8 @@ void add_chunk(
     std::string name = modern_name(given);
     rank.fused_norms =
         rank.fused_norms || given.find(".linear_qkv.layer_norm_") != given.npos;
-    if (is_ignored(name)) {
+    if (is_ignored(name) ||
+        (name == second_head_bias && rank.tensors.contains(t5_head_bias))) {
       continue;
     }
     if (const auto layer = layer_name(name)) {
@@ -136,16 +137,18 @@ void expect_model(const Contents& contents) {
     return;
   }
   for (const auto& [name, entry] : tensors) {
-    const char* kind = name.starts_with("encoder.") ? "an encoder (BERT, T5)"
-        : name.find(".linear_kv_") != name.npos     ? "latent attention"
-                                                    : nullptr;
-    if (kind != nullptr) {
+    if (name.find(".linear_kv_") != name.npos) {
       throw CheckpointError(
-          {.what = fmt::format("a model of Megatron-Core with {}", kind),
+          {.what = "a model of Megatron-Core with latent attention",
            .where = entry.file.string(),
            .values = name,
-           .remedy = "only GPT and Llama are read under its names"});
+           .remedy = "such models are not read"});
     }
+  }
+  if (contents.split.pipeline > 1 && tensors.contains(t5_head_bias)) {
+    throw CheckpointError(
+        {.what = "a T5 of Megatron-Core in pipeline stages is not read",
+         .where = contents.where.string()});
   }
 }
 
@@ -182,7 +185,10 @@ Contents read_rank_files(const RankFiles& given) {
   contents.where = given.paths.front();
   contents.first = read_torch_file(given.paths.front());
   const RankFiles files = with_expert_ranks(given, contents.first);
-  contents.split = {files.tensor, files.pipeline};
+  contents.split = {
+      .tensor = files.tensor,
+      .pipeline = files.pipeline,
+      .expert = files.expert};
   for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
     std::vector<RankTensors> parts;
     for (std::int64_t expert = 0; expert < files.expert; ++expert) {
@@ -226,11 +232,15 @@ ModelFacts facts_of(const Contents& contents) {
     return found != rank.tensors.end() && found->first.starts_with(begin);
   };
   ModelFacts facts;
-  facts.t5 = has_any("language_model.decoder.");
-  facts.masked_head = !facts.t5 && has("lm_head.bias");
-  facts.pooler = has_any("language_model.pooler.");
+  const bool core = contents.names != MegatronNames::legacy;
+  facts.t5 = core ? has_any("encoder.") && has_any("decoder.")
+                  : has_any("language_model.decoder.");
+  facts.masked_head =
+      !facts.t5 && (core ? has_any("lm_head.dense.") : has("lm_head.bias"));
+  facts.pooler = has_any(core ? "pooler." : "language_model.pooler.");
   facts.next_sentence_head = has_any("binary_head.");
-  facts.bert = facts.masked_head || facts.pooler;
+  facts.bert = facts.masked_head || facts.pooler ||
+      (core && !facts.t5 && has_any("encoder."));
   const auto rows = [&](std::string_view name) -> std::int64_t {
     const auto found = rank.tensors.find(name);
     if (found == rank.tensors.end() || found->second.tensor.shape.empty()) {
@@ -238,8 +248,9 @@ ModelFacts facts_of(const Contents& contents) {
     }
     return std::min(found->second.tensor.shape.front(), largest_rows);
   };
-  facts.token_types =
-      rows("language_model.embedding.tokentype_embeddings.weight");
+  facts.token_types = rows(
+      core ? "embedding.tokentype_embeddings.weight"
+           : "language_model.embedding.tokentype_embeddings.weight");
   facts.padded_vocabulary = static_cast<std::int64_t>(contents.ranks.size()) *
       rows(word_embedding_name(contents.names));
   return facts;

@@ -63,6 +63,7 @@ struct Contents {
   /// Size of the vocabulary, where the files say it apart from the args.
   std::optional<std::int64_t> vocabulary;
   bool has_optimizer = false;
+  bool has_random_states = false;
 };
 
 /// Reads the files of all ranks. Throws CheckpointError for files without a

@@ -1,3 +1,4 @@
+#include "checkpoints/megatron/deepspeed_experts.h"
 #include "checkpoints/megatron/group_kinds.h"
 #include "checkpoints/megatron/joiner.h"
 #include "checkpoints/megatron/layer_files.h"
@@ -69,6 +70,9 @@ void expect_split(const PythonValue& args, const Contents& contents) {
   if (contents.split_is_of_files) {
     expect("tensor_model_parallel_size", contents.split.tensor);
     expect("pipeline_model_parallel_size", contents.split.pipeline);
+    if (megatron::experts_in_args(contents.first) > 1) {
+      expect("expert_model_parallel_size", contents.split.expert);
+    }
   }
 }
 
@@ -193,7 +197,10 @@ MegatronCheckpoint without_model(
           options,
           contents.where),
       .others = others_of(first),
+      .has_random_states =
+          contents.has_random_states || first.find("rng_state").has_value(),
       .has_optimizer = contents.has_optimizer};
+  checkpoint.seed = find_arg(checkpoint.args, "seed");
   expect_split(checkpoint.args, contents);
   read_progress(first, checkpoint);
   if (const auto said = first.find("iteration");
@@ -206,18 +213,23 @@ MegatronCheckpoint without_model(
   return checkpoint;
 }
 
-/// Options of a group that its optimizer acts on.
-PythonValue options_of(const PythonValue& group) {
+/// Options of a group that its optimizer acts on and, where groups differ in
+/// their schedules, the bounds of its learning rate.
+PythonValue options_of(const PythonValue& group, bool has_own_rate) {
+  std::vector<const char*> keys{
+      "lr",
+      "betas",
+      "eps",
+      "weight_decay",
+      "bias_correction",
+      "amsgrad",
+      "maximize",
+      "decoupled_weight_decay"};
+  if (has_own_rate) {
+    keys.insert(keys.end(), {"max_lr", "min_lr"});
+  }
   std::vector<PythonValue::Member> members;
-  for (const char* key :
-       {"lr",
-        "betas",
-        "eps",
-        "weight_decay",
-        "bias_correction",
-        "amsgrad",
-        "maximize",
-        "decoupled_weight_decay"}) {
+  for (const char* key : keys) {
     if (const auto value = group.find(key)) {
       members.emplace_back(key, *value);
     }
@@ -234,12 +246,15 @@ std::optional<std::vector<StoredGroup>> groups_of(
     return std::nullopt;
   }
   std::vector<StoredGroup> groups;
-  for (const PythonValue& group : saved) {
-    groups.push_back({.options = options_of(group)});
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    groups.push_back(
+        {.options =
+             options_of(saved[i], (*kinds)[i].decoupled.value_or(false))});
   }
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const std::string& name = parameter.name;
-    const bool is_vector = parameter.shape.size() == 1;
+    const std::size_t dims = parameter.shape.size();
+    const bool is_vector = dims == (is_expert(parameter) ? 2 : 1);
     const bool is_embedding_or_output =
         name == "embedding.word.weight" || name == "head.weight";
     const auto kind = std::ranges::find_if(*kinds, [&](const auto& one) {
@@ -263,6 +278,8 @@ megatron::OptimizerContents read_optimizer_contents(
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal_optimizer(place.folder, contents)
+      : megatron::has_deepspeed_experts(place.folder)
+      ? megatron::read_deepspeed_expert_optimizer(place.folder, contents)
       : megatron::has_zero_optimizer(place.folder)
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::read_rank_optimizer(contents);
@@ -324,6 +341,8 @@ Contents read_contents(const megatron::CheckpointPlace& place) {
       ? megatron::read_layer_files(place.folder)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal(place.folder)
+      : megatron::has_deepspeed_experts(place.folder)
+      ? megatron::read_deepspeed_experts(place.folder)
       : megatron::has_stage_3_files(place.folder)
       ? megatron::read_stage_3_files(place.folder)
       : megatron::read_rank_files(megatron::find_rank_files(place));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cairn::checkpoints::megatron {
 
@@ -67,21 +68,29 @@ class ArgsReader {
     }
   }
 
-  /// The number of experts in a layer; 1 where there are none. Those of
-  /// Megatron-DeepSpeed, which has a list of them, are refused.
+  /// The number of experts in a layer; 1 where there are none, or where the
+  /// model is Megatron-DeepSpeed's.
   std::int64_t experts() const {
     const auto value = args_.find("num_experts");
-    if (value && value->is(Kind::integer)) {
-      return value->integer();
-    }
+    return value && value->is(Kind::integer) ? value->integer() : 1;
+  }
+
+  /// The numbers of experts in the layers that have some, which
+  /// Megatron-DeepSpeed lists; empty where there are none.
+  std::vector<std::int64_t> listed_experts() const {
+    const auto value = args_.find("num_experts");
+    std::vector<std::int64_t> counts;
     if (value && value->is(Kind::list)) {
       for (const PythonValue& each : value->items()) {
-        if (!each.is(Kind::integer) || each.integer() > 1) {
-          refuse("a kind of model that is not supported", "num_experts");
+        if (!each.is(Kind::integer)) {
+          refuse("whole numbers are wanted in the args", "num_experts");
         }
+        counts.push_back(each.integer());
       }
     }
-    return 1;
+    const bool none =
+        std::ranges::all_of(counts, [](std::int64_t one) { return one <= 1; });
+    return none ? std::vector<std::int64_t>() : counts;
   }
 
   /// True where a number of layers, or a list of ones and zeros for them, names
@@ -161,7 +170,32 @@ void refuse_other_routing(const ArgsReader& args, std::int64_t top_k) {
   }
 }
 
+/// The experts of Megatron-DeepSpeed, which are DeepSpeed's.
+void read_listed_experts(
+    const ArgsReader& args,
+    std::vector<std::int64_t> counts,
+    model::ModelDescription& d) {
+  const std::string kind = args.text("mlp_type", "standard");
+  if (kind != "standard") {
+    args.refuse("a kind of experts that is not supported", kind);
+  }
+  d.experts = model::ExpertsDescription{
+      .counts = std::move(counts),
+      .interval = args.find_integer({"expert_interval"}).value_or(2),
+      .top_k = args.find_integer({"topk"}).value_or(1),
+      .train_capacity_factor = args.real({"moe_train_capacity_factor"}, 1),
+      .eval_capacity_factor = args.real({"moe_eval_capacity_factor"}, 1),
+      .min_capacity = args.find_integer({"moe_min_capacity"}).value_or(4),
+      .drop_tokens = args.boolean("moe_token_dropping", true),
+      .sample_second = args.boolean("moe_top2_2nd_expert_sampling", true),
+      .loss_coefficient = args.real({"moe_loss_coeff"}, 0.1)};
+}
+
 void read_experts(const ArgsReader& args, model::ModelDescription& d) {
+  if (auto counts = args.listed_experts(); !counts.empty()) {
+    read_listed_experts(args, std::move(counts), d);
+    return;
+  }
   const std::int64_t experts = args.experts();
   if (experts <= 1) {
     return;

@@ -18,12 +18,24 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = PythonValue::Kind;
 
-constexpr std::string_view layers = "decoder.layers.";
+/// The stack of layers that a tensor of all of them is of: "decoder.layers.";
+/// empty for other tensors.
+std::string_view stack_of(std::string_view name) {
+  for (const std::string_view stack : {"decoder.layers.", "encoder.layers."}) {
+    if (name.starts_with(stack)) {
+      return stack;
+    }
+  }
+  return {};
+}
+
 constexpr const char* common_object = "common_state/shard_0_1";
 
 bool is_of_model(std::string_view name) {
   return name.starts_with("decoder.") || name.starts_with("encoder.") ||
-      name.starts_with("embedding.") || name.starts_with("output_layer.");
+      name.starts_with("embedding.") || name.starts_with("output_layer.") ||
+      name.starts_with("lm_head.") || name.starts_with("pooler.") ||
+      name.starts_with("binary_head.");
 }
 
 /// The args and all else that is the same on all ranks.
@@ -62,7 +74,8 @@ void add_stacked(
     const fs::path& file,
     RankTensors& rank) {
   const std::string name = full_name.substr(prefix);
-  if (!name.starts_with(layers) || layer_name(name)) {
+  const std::string_view stack = stack_of(name);
+  if (stack.empty() || layer_name(name)) {
     add_tensor(rank, modern_name(name), saved.tensor(full_name), file);
     return;
   }
@@ -78,7 +91,7 @@ void add_stacked(
     add_tensor(
         rank,
         modern_name(
-            fmt::format("{}{}.{}", layers, layer, name.substr(layers.size()))),
+            fmt::format("{}{}.{}", stack, layer, name.substr(stack.size()))),
         saved.layer(full_name, layer),
         file);
   }
@@ -91,6 +104,10 @@ bool is_second_name(
   constexpr std::string_view fused =
       "decoder.layers.mlp.linear_fc1.layer_norm_";
   name.remove_prefix(prefix.size());
+  if (name == second_head_bias) {
+    return saved.metadata().tensors.contains(
+        fmt::format("{}{}", prefix, t5_head_bias));
+  }
   return name.starts_with(fused) &&
       saved.metadata().tensors.contains(fmt::format(
           "{}decoder.layers.pre_mlp_layernorm.{}",
@@ -105,6 +122,10 @@ Contents read_torch_dist(const fs::path& folder) {
       .where = folder / dcp::metadata_name,
       .split_is_of_files = false};
   contents.first = in_file(folder, [&] { return common_of(saved, folder); });
+  const std::string random_states = "rng_state/";
+  const auto random = saved.metadata().objects.lower_bound(random_states);
+  contents.has_random_states = random != saved.metadata().objects.end() &&
+      random->first.starts_with(random_states);
   RankTensors& rank = contents.ranks.emplace_back();
   for (const auto& [name, info] : saved.metadata().tensors) {
     if (name.starts_with("optimizer.") || name.starts_with("chained_")) {

@@ -24,9 +24,10 @@ bool is_torch_dist(const std::filesystem::path& folder);
 /// CheckpointError for a folder without a model of Megatron's.
 Contents read_torch_dist(const std::filesystem::path& folder);
 
-/// True for the second name of the norm before a router, behind a prefix such
-/// as "optimizer.state.exp_avg.". Megatron-Core's local layers and Transformer
-/// Engine's have one name each, and our folders both.
+/// True for the second name of the norm before a router, or of the bias of a
+/// T5's head, behind a prefix such as "optimizer.state.exp_avg.". For that
+/// norm, Megatron-Core's local layers and Transformer Engine's have one name
+/// each, and our folders both.
 bool is_second_name(
     const dcp::Folder& saved,
     std::string_view prefix,

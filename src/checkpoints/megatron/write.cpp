@@ -66,7 +66,11 @@ PythonValue rank_file(
   if (options.optimizer) {
     members.emplace_back(
         "optimizer",
-        megatron::rank_optimizer(model, states, *options.optimizer));
+        megatron::rank_optimizer(
+            model,
+            states,
+            *options.optimizer,
+            options.split.expert > 1));
   }
   for (const PythonValue::Member& other : options.others) {
     if (is_kept(other, options)) {
@@ -99,25 +103,28 @@ void write_ranks(
           vocabulary);
     }
   }
-  std::size_t number = 0;
-  for (std::int64_t stage = 0; stage < split.pipeline; ++stage) {
-    for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
-      const fs::path file =
-          target / megatron::rank_folder(rank, stage, split.pipeline);
-      make_folder(file);
-      std::map<std::string, megatron::RankModel> own;
-      for (const auto& [kind, ranks] : states) {
-        own.emplace(kind, ranks[number]);
-      }
-      if (options.optimizer && options.optimizer->distributed) {
-        write_torch_file(
-            file / megatron::flat_optimizer_file,
-            megatron::flat_optimizer(models[number], own));
-      }
-      write_torch_file(
-          file / "model_optim_rng.pt",
-          rank_file(models[number++], own, args, options));
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const auto number = static_cast<std::int64_t>(i);
+    const megatron::FileRank rank{
+        .tensor = number % split.tensor,
+        .stage = number / split.tensor % split.pipeline,
+        .expert = number / (split.tensor * split.pipeline)};
+    const fs::path file = target / megatron::rank_folder(rank, split);
+    make_folder(file);
+    std::map<std::string, megatron::RankModel> own;
+    for (const auto& [kind, ranks] : states) {
+      own.emplace(kind, ranks[i]);
     }
+    if (options.optimizer && options.optimizer->distributed) {
+      write_torch_file(
+          file / megatron::flat_optimizer_file,
+          split.expert > 1
+              ? megatron::two_flat_optimizers(models[i], own, rank.expert == 0)
+              : megatron::flat_optimizer(models[i], own));
+    }
+    write_torch_file(
+        file / "model_optim_rng.pt",
+        rank_file(models[i], own, args, options));
   }
 }
 
@@ -134,7 +141,7 @@ void write_without_ranks(
     throw ConfigError(
         {.what = "Megatron's format torch_dist has the names of Megatron-Core",
          .values = "legacy names",
-         .remedy = "write its format torch, or a GPT or Llama"});
+         .remedy = "--megatron-names core, or its format torch"});
   }
   std::vector<PythonValue::Member> common = beside_model(args, options);
   for (const PythonValue::Member& other : options.others) {
@@ -148,23 +155,38 @@ void write_without_ranks(
       tensors,
       vocabulary,
       std::move(common),
-      options.optimizer);
+      options.optimizer,
+      options.split.expert > 1);
 }
 
-/// The spelling that is asked for, or today's of that model. Throws ConfigError
-/// for models that we do not write under Megatron-Core's names.
+/// The spelling that is asked for, or that of the model. Throws ConfigError for
+/// models that we do not write under it.
 MegatronNames names_of(
     const model::ModelDescription& d,
     const MegatronWriteOptions& options) {
-  const bool known = d.family == model::ModelFamily::gpt2 ||
+  const bool gpt = d.family == model::ModelFamily::gpt2 ||
       d.family == model::ModelFamily::llama;
-  const MegatronNames names = options.names.value_or(
-      known ? MegatronNames::core : MegatronNames::legacy);
+  const bool known = gpt || d.family == model::ModelFamily::bert ||
+      d.family == model::ModelFamily::t5;
+  const MegatronNames names =
+      options.names.value_or(gpt ? MegatronNames::core : MegatronNames::legacy);
+  if (names == MegatronNames::legacy && has_experts(d)) {
+    throw ConfigError(
+        {.what = "Megatron-LM had no experts under its legacy names",
+         .remedy = "--megatron-names core"});
+  }
   if (names != MegatronNames::legacy && !known) {
     throw ConfigError(
-        {.what = "only GPT and Llama are written under Megatron-Core's names",
+        {.what = "only GPT, Llama, BERT and T5 are written under "
+                 "Megatron-Core's names",
          .values = std::string(model::name_of(d.family)),
          .remedy = "--megatron-names legacy"});
+  }
+  if (names != MegatronNames::legacy && d.family == model::ModelFamily::t5 &&
+      options.split.pipeline > 1) {
+    throw ConfigError(
+        {.what = "a T5 is written in one stage under Megatron-Core's names",
+         .values = fmt::format("{} stages", options.split.pipeline)});
   }
   return names;
 }

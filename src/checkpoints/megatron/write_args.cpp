@@ -182,7 +182,7 @@ PythonValue args_of(
     args.set("moe_router_score_function", "softmax");
     args.set("moe_aux_loss_coeff", e.loss_coefficient);
     args.set("moe_grouped_gemm", options.names == MegatronNames::core);
-    args.set("expert_model_parallel_size", std::int64_t{1});
+    args.set("expert_model_parallel_size", options.split.expert);
     args.set("expert_tensor_parallel_size", options.split.tensor);
   }
   args.set("untie_embeddings_and_output_weights", !d.tied_head);

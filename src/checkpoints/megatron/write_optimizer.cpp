@@ -1,5 +1,7 @@
 #include "checkpoints/megatron/write_optimizer.h"
 
+#include "checkpoints/megatron/experts.h"
+#include "checkpoints/megatron/group_kinds.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/tensors/lazy_operations.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -20,19 +22,53 @@ namespace {
 
 using Members = std::vector<PythonValue::Member>;
 
-/// A rank's parameters in the optimizer's order: matrices, which decay, in the
-/// order of the modules, then vectors.
-struct OptimizerOrder {
-  std::vector<std::string> matrices;
-  std::vector<std::string> vectors;
-};
+/// The parameters that an optimizer has.
+enum class Part { all, others, experts };
 
-OptimizerOrder order_of(const RankModel& model) {
-  OptimizerOrder order;
-  for (const auto& [path, tensor] : model.tensors()) {
-    (tensor.shape.size() > 1 ? order.matrices : order.vectors).push_back(path);
+bool is_in(Part part, const std::string& path) {
+  return part == Part::all || (part == Part::experts) == is_of_experts(path);
+}
+
+NamedTensors tensors_in(Part part, const RankModel& model) {
+  NamedTensors tensors = model.tensors();
+  std::erase_if(tensors, [&](const auto& named) {
+    return !is_in(part, named.first);
+  });
+  return tensors;
+}
+
+/// The kinds of an optimizer's groups in Megatron's order. Among the experts
+/// there are vectors only where these have biases.
+std::vector<GroupKind> kinds_in(
+    Part part,
+    const MegatronOptimizer& optimizer,
+    bool has_vectors) {
+  const bool decoupled =
+      part != Part::experts && !optimizer.decoupled_options.is_none();
+  std::vector<GroupKind> kinds{{.decays = true}};
+  if (decoupled) {
+    kinds.front().decoupled = false;
+    kinds.push_back({.decays = true, .decoupled = true});
   }
-  return order;
+  if (part != Part::experts || has_vectors) {
+    kinds.push_back({.decays = false});
+  }
+  return kinds;
+}
+
+/// The paths of a group's parameters, in the order of the modules.
+std::vector<std::string> paths_of(
+    const GroupKind& kind,
+    const NamedTensors& tensors) {
+  std::vector<std::string> paths;
+  for (const auto& [path, tensor] : tensors) {
+    std::string dotted = path;
+    std::ranges::replace(dotted, '/', '.');
+    if (kind.has(tensor.shape.size() < 2, is_embedding_or_output(dotted))) {
+      paths.push_back(path);
+    }
+  }
+  return paths;
 }
 
 PythonValue option(
@@ -50,16 +86,29 @@ PythonValue scheduled(
 }
 
 /// A parameter group. Megatron finds its own groups by the first members.
-Members group_of(const MegatronOptimizer& optimizer, bool decays) {
-  const PythonValue lr = option(optimizer, "lr", PythonValue::real(0));
+Members group_of(
+    const MegatronOptimizer& optimizer,
+    Part part,
+    const GroupKind& kind) {
+  const bool decays = kind.decays;
+  const bool own_rate = kind.decoupled.value_or(false);
+  PythonValue lr = option(optimizer, "lr", PythonValue::real(0));
+  PythonValue max_lr = scheduled(optimizer, "max_lr", lr);
+  PythonValue min_lr = scheduled(optimizer, "min_lr", PythonValue::real(0));
+  if (own_rate) {
+    const PythonValue& own = optimizer.decoupled_options;
+    max_lr = own.find("max_lr").value_or(max_lr);
+    min_lr = own.find("min_lr").value_or(min_lr);
+    lr = own.find("lr").value_or(max_lr);
+  }
   return {
-      {"is_expert_parallel", PythonValue::boolean(false)},
-      {"default_config", PythonValue::boolean(true)},
+      {"is_expert_parallel", PythonValue::boolean(part == Part::experts)},
+      {"default_config", PythonValue::boolean(!own_rate)},
       {"wd_mult", PythonValue::real(decays ? 1 : 0)},
       {"lr_mult", PythonValue::real(1)},
       {"is_decoupled_lr", PythonValue::boolean(false)},
-      {"max_lr", scheduled(optimizer, "max_lr", lr)},
-      {"min_lr", scheduled(optimizer, "min_lr", PythonValue::real(0))},
+      {"max_lr", max_lr},
+      {"min_lr", min_lr},
       {"lr", lr},
       {"bias_correction", PythonValue::boolean(true)},
       {"betas",
@@ -128,10 +177,13 @@ PythonValue around(
 }
 
 /// The groups without their parameters' numbers.
-Members groups_member(const MegatronOptimizer& optimizer) {
+Members groups_member(
+    const MegatronOptimizer& optimizer,
+    Part part,
+    bool has_vectors) {
   std::vector<PythonValue> groups;
-  for (const bool decays : {true, false}) {
-    groups.push_back(PythonValue::dict_of(group_of(optimizer, decays)));
+  for (const GroupKind& kind : kinds_in(part, optimizer, has_vectors)) {
+    groups.push_back(PythonValue::dict_of(group_of(optimizer, part, kind)));
   }
   return {{"param_groups", PythonValue::list(std::move(groups))}};
 }
@@ -170,16 +222,18 @@ std::map<std::string, NamedTensors> states_by_kind(
   return kinds;
 }
 
-PythonValue flat_optimizer(
+namespace {
+
+PythonValue flat_part(
+    Part part,
     const RankModel& model,
     const std::map<std::string, RankModel>& states) {
-  const NamedTensors parameters = model.tensors();
-  const at::ScalarType type = parameters.front().second.type;
+  const at::ScalarType type = model.tensors().front().second.type;
   Members buffers;
   std::int64_t size = 0;
   for (const auto& [kind, rank] : states) {
     size = 0;
-    const NamedTensors tensors = rank.tensors();
+    const NamedTensors tensors = tensors_in(part, rank);
     std::vector<LazyTensor> pieces;
     // From the last parameter to the first.
     for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
@@ -210,20 +264,24 @@ PythonValue flat_optimizer(
             {{types, PythonValue::dict_of(std::move(buffers))}})}});
 }
 
-PythonValue rank_optimizer(
+PythonValue rank_part(
+    Part part,
     const RankModel& model,
     const std::map<std::string, RankModel>& states,
     const MegatronOptimizer& optimizer) {
+  const NamedTensors parameters = tensors_in(part, model);
+  const bool has_vectors = std::ranges::any_of(
+      parameters,
+      [](const auto& named) { return named.second.shape.size() < 2; });
   if (optimizer.distributed) { // its tensors are in a file of their own
     return around(
         optimizer,
-        PythonValue::dict_of(groups_member(optimizer)),
+        PythonValue::dict_of(groups_member(optimizer, part, has_vectors)),
         {});
   }
-  const OptimizerOrder order = order_of(model);
   std::map<std::string, std::map<std::string, LazyTensor>> by_kind;
   for (const auto& [kind, rank] : states) {
-    for (auto& [path, tensor] : rank.tensors()) {
+    for (auto& [path, tensor] : tensors_in(part, rank)) {
       by_kind[kind].emplace(path, tensor);
     }
   }
@@ -231,12 +289,13 @@ PythonValue rank_optimizer(
   std::vector<PythonValue> groups;
   std::vector<PythonValue> masters;
   std::size_t next = 0;
-  for (const auto* paths : {&order.matrices, &order.vectors}) {
-    Members group = group_of(optimizer, paths == &order.matrices);
-    group.emplace_back("params", numbers_from(next, paths->size()));
+  for (const GroupKind& kind : kinds_in(part, optimizer, has_vectors)) {
+    const std::vector<std::string> paths = paths_of(kind, parameters);
+    Members group = group_of(optimizer, part, kind);
+    group.emplace_back("params", numbers_from(next, paths.size()));
     groups.push_back(PythonValue::dict_of(std::move(group)));
     std::vector<PythonValue> copies;
-    for (const std::string& path : *paths) {
+    for (const std::string& path : paths) {
       numbered.emplace_back(
           PythonValue::integer(static_cast<std::int64_t>(next++)),
           PythonValue::dict_of(
@@ -263,7 +322,10 @@ PythonValue rank_optimizer(
       std::move(more));
 }
 
-PythonValue common_optimizer(const MegatronOptimizer& optimizer) {
+PythonValue common_part(
+    Part part,
+    const MegatronOptimizer& optimizer,
+    bool has_vectors) {
   Members more;
   if (optimizer.distributed) {
     more.emplace_back(
@@ -272,8 +334,51 @@ PythonValue common_optimizer(const MegatronOptimizer& optimizer) {
   }
   return around(
       optimizer,
-      PythonValue::dict_of(groups_member(optimizer)),
+      PythonValue::dict_of(groups_member(optimizer, part, has_vectors)),
       std::move(more));
+}
+
+} // namespace
+
+PythonValue flat_optimizer(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states) {
+  return flat_part(Part::all, model, states);
+}
+
+PythonValue two_flat_optimizers(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states,
+    bool first) {
+  return PythonValue::list(
+      {first ? flat_part(Part::others, model, states) : PythonValue(),
+       flat_part(Part::experts, model, states)});
+}
+
+PythonValue rank_optimizer(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states,
+    const MegatronOptimizer& optimizer,
+    bool two_optimizers) {
+  if (!two_optimizers) {
+    return rank_part(Part::all, model, states, optimizer);
+  }
+  return PythonValue::list(
+      {rank_part(Part::others, model, states, optimizer),
+       rank_part(Part::experts, model, states, optimizer)});
+}
+
+PythonValue common_optimizer(const MegatronOptimizer& optimizer) {
+  return common_part(Part::all, optimizer, true);
+}
+
+PythonValue two_common_optimizers(
+    const MegatronOptimizer& optimizer,
+    bool experts_have_biases) {
+  return PythonValue::dict(
+      {{PythonValue::integer(0), common_part(Part::others, optimizer, true)},
+       {PythonValue::integer(1),
+        common_part(Part::experts, optimizer, experts_have_biases)}});
 }
 
 PythonValue content_metadata(const MegatronOptimizer& optimizer) {

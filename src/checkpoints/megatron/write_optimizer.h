@@ -22,11 +22,14 @@ std::map<std::string, NamedTensors> states_by_kind(
     const MegatronOptimizer& optimizer);
 
 /// The member "optimizer" of a rank's file. `model` has the rank's parameters,
-/// `states` its part of each kind.
+/// `states` its part of each kind. Where ranks divide the experts, there are
+/// two optimizers in a list: that of all other parameters, and that of the
+/// experts.
 PythonValue rank_optimizer(
     const RankModel& model,
     const std::map<std::string, RankModel>& states,
-    const MegatronOptimizer& optimizer);
+    const MegatronOptimizer& optimizer,
+    bool two_optimizers);
 
 /// Name of the file of a rank's distributed optimizer.
 inline constexpr const char* flat_optimizer_file = "distrib_optim.pt";
@@ -37,8 +40,21 @@ PythonValue flat_optimizer(
     const RankModel& model,
     const std::map<std::string, RankModel>& states);
 
+/// The same of two optimizers. The file of the first rank among those that
+/// divide the experts has the states of the others' common parameters; in the
+/// other files there is None in their place.
+PythonValue two_flat_optimizers(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states,
+    bool first);
+
 /// The member "optimizer" of a folder without ranks: all of it but tensors.
 PythonValue common_optimizer(const MegatronOptimizer& optimizer);
+
+/// The same of two optimizers, by their numbers.
+PythonValue two_common_optimizers(
+    const MegatronOptimizer& optimizer,
+    bool experts_have_biases);
 
 /// The member "content_metadata" of such a folder.
 PythonValue content_metadata(const MegatronOptimizer& optimizer);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 /// Collects the tensors of the whole model; all layers of a parameter are one.
 class StackedModel {
  public:
-  explicit StackedModel(std::int64_t layers) : layers_(layers) {}
+  explicit StackedModel(const model::ModelDescription& d) : d_(d) {}
 
   /// `prefix` stands before the name in the folder.
   void add(
@@ -45,7 +45,11 @@ class StackedModel {
         made.shape[dim_of_halves(name)] *= 2;
       }
       if (layer) {
-        made.shape.insert(made.shape.begin(), layers_);
+        const bool second = d_.family == model::ModelFamily::t5 &&
+            layer->stack.starts_with("decoder.");
+        made.shape.insert(
+            made.shape.begin(),
+            second ? d_.decoder_layers : d_.layers);
       }
       tensors_.push_back(std::move(made));
     }
@@ -68,24 +72,33 @@ class StackedModel {
     return name.path.find(".experts.") == name.path.npos ? 0 : 1;
   }
 
-  std::int64_t layers_;
+  const model::ModelDescription& d_;
   std::vector<dcp::NewTensor> tensors_;
   std::map<std::string, std::size_t> places_;
 };
 
 /// States for FP8 of the linear layers, which Megatron wants to find.
-std::vector<PythonValue::Member> extra_states(
-    const model::ModelDescription& d) {
+std::vector<PythonValue::Member> extra_states_of(
+    const model::ModelDescription& d,
+    std::string_view stack,
+    std::int64_t layers) {
   std::vector<PythonValue::Member> objects;
   const auto add = [&](std::string_view linear, const std::string& shard) {
     objects.emplace_back(
-        fmt::format("decoder.layers.{}._extra_state/shard_{}", linear, shard),
+        fmt::format("{}{}._extra_state/shard_{}", stack, linear, shard),
         PythonValue::list({PythonValue()}));
   };
-  for (std::int64_t layer = 0; layer < d.layers; ++layer) {
-    const std::string of_layers = fmt::format("{}_{}", layer, d.layers);
+  const bool cross =
+      d.family == model::ModelFamily::t5 && stack.starts_with("decoder.");
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const std::string of_layers = fmt::format("{}_{}", layer, layers);
     add("self_attention.linear_qkv", of_layers);
     add("self_attention.linear_proj", of_layers);
+    for (const char* part : {"linear_q", "linear_kv", "linear_proj"}) {
+      if (cross) {
+        add(fmt::format("cross_attention.{}", part), of_layers);
+      }
+    }
     const std::int64_t experts = experts_in_layer(d, layer);
     if (experts == 0) {
       add("mlp.linear_fc1", of_layers);
@@ -93,10 +106,34 @@ std::vector<PythonValue::Member> extra_states(
     }
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       const std::string of_experts =
-          fmt::format("{}.{}_{}.{}", layer, expert, d.layers, experts);
+          fmt::format("{}.{}_{}.{}", layer, expert, layers, experts);
       add("mlp.experts.experts.linear_fc1", of_experts);
       add("mlp.experts.experts.linear_fc2", of_experts);
     }
+  }
+  return objects;
+}
+
+std::vector<PythonValue::Member> extra_states(
+    const model::ModelDescription& d) {
+  constexpr std::string_view encoder = "encoder.layers.";
+  constexpr std::string_view decoder = "decoder.layers.";
+  const bool t5 = d.family == model::ModelFamily::t5;
+  const bool bert = d.family == model::ModelFamily::bert;
+  auto objects = extra_states_of(d, t5 || bert ? encoder : decoder, d.layers);
+  const auto add = [&](const char* linear) {
+    objects.emplace_back(
+        fmt::format("{}._extra_state/shard_0_1", linear),
+        PythonValue::list({PythonValue()}));
+  };
+  if (t5) {
+    for (auto& object : extra_states_of(d, decoder, d.decoder_layers)) {
+      objects.push_back(std::move(object));
+    }
+    add("lm_head.output_layer");
+  }
+  if (t5 || bert) {
+    add("output_layer");
   }
   return objects;
 }
@@ -128,12 +165,18 @@ void add_all(
           ".mlp.linear_fc1.layer_norm_");
       into.add(prefix, other, values);
     }
-    into.add(
-        prefix,
-        *name,
-        parameter.cut == model::TensorCut::vocabulary
-            ? rows_repeating_last(values, 0, padded_vocabulary)
-            : values);
+    const LazyTensor own = parameter.cut == model::TensorCut::vocabulary
+        ? rows_repeating_last(values, 0, padded_vocabulary)
+        : values;
+    into.add(prefix, *name, own);
+    // A T5 has two tensors under two names each.
+    if (name->path == t5_head_bias) {
+      into.add(prefix, {.path = std::string(second_head_bias)}, own);
+    } else if (
+        d.family == model::ModelFamily::t5 &&
+        parameter.name == "embedding.position.weight") {
+      into.add(prefix, {.path = "position_embeddings.weight"}, own);
+    }
   }
 }
 
@@ -145,8 +188,9 @@ void write_torch_dist(
     const NamedTensors& tensors,
     std::int64_t padded_vocabulary,
     std::vector<PythonValue::Member> common,
-    const std::optional<MegatronOptimizer>& optimizer) {
-  StackedModel model(d.layers);
+    const std::optional<MegatronOptimizer>& optimizer,
+    bool two_optimizers) {
+  StackedModel model(d);
   add_all(d, tensors, "", padded_vocabulary, model);
   if (optimizer) {
     for (const auto& [kind, states] : states_by_kind(d, *optimizer)) {
@@ -157,7 +201,10 @@ void write_torch_dist(
           padded_vocabulary,
           model);
     }
-    common.emplace_back("optimizer", common_optimizer(*optimizer));
+    common.emplace_back(
+        "optimizer",
+        two_optimizers ? two_common_optimizers(*optimizer, d.mlp_bias)
+                       : common_optimizer(*optimizer));
     common.emplace_back("content_metadata", content_metadata(*optimizer));
   }
   dcp::write_dcp(folder, model.tensors(), extra_states(d));

@@ -132,6 +132,13 @@ void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
       ->check(at_least(1))
       ->group(group);
   app.add_option(
+         "--expert-model-parallel-size",
+         flags.options.split.expert,
+         "ranks that divide the experts to cut it for; in torch_dist, the "
+         "optimizer's states are for 1 or for more of them")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option(
          "--pipeline-model-parallel-split-rank",
          flags.options.split.encoder_stages,
          "stages of T5's encoder; half of them if not said")
@@ -252,6 +259,7 @@ void require_formats(const CLI::App& app, CheckpointFormat to) {
         app,
         {"--tensor-model-parallel-size",
          "--pipeline-model-parallel-size",
+         "--expert-model-parallel-size",
          "--pipeline-model-parallel-split-rank",
          "--make-vocab-size-divisible-by"},
         CheckpointFormat::megatron,

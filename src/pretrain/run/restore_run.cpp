@@ -101,11 +101,30 @@ std::string missing_parts(
         "the samples consumed, counted as the iterations times this run's "
         "batch");
   }
-  parts.emplace_back(
-      flags.no_load_rng ? "random states (--no-load-rng)"
-                        : "random states, as the generators are others");
+  if (training.random_states) {
+    parts.emplace_back(
+        flags.no_load_rng
+            ? "random states (--no-load-rng)"
+            : "random states (of Python, NumPy, PyTorch and CUDA: dropout and "
+              "the order of the samples follow from --seed here)");
+  }
   parts.insert(parts.end(), training.left_out.begin(), training.left_out.end());
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// Says it where the order of the samples will not be that of the run before:
+/// the seed is what both programs make it from.
+void compare_seeds(
+    const RunParts& parts,
+    const checkpoints::ForeignTraining& training) {
+  const std::int64_t seed = parts.config.flags.training.seed;
+  if (training.seed && *training.seed != seed) {
+    parts.logger.info(
+        "the run that saved it had --seed {0}, and this one has {1}: the "
+        "samples that follow are those of an order from {1}",
+        *training.seed,
+        seed);
+  }
 }
 
 /// Goes on from a checkpoint of another program.
@@ -137,7 +156,11 @@ Restored restore_foreign(RunParts& parts, const ForeignCheckpoint& foreign) {
         parts.iteration(),
         parts.engine.progress().global_samples,
         taken_parts(training, options));
-    parts.logger.info("not taken over: {}", missing_parts(training, flags));
+    if (const std::string missing = missing_parts(training, flags);
+        !missing.empty()) {
+      parts.logger.info("not taken over: {}", missing);
+    }
+    compare_seeds(parts, training);
   }
   return {
       .iteration = parts.iteration(),
