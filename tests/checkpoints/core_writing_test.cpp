@@ -78,6 +78,33 @@ TEST(CoreNames, WhatEachRankHas) {
   EXPECT_FALSE(model.find("embedding.word_embeddings.weight"));
 }
 
+TEST(CoreNames, AreThoseOfABertAndAT5) {
+  const testing::TemporaryFolder folder;
+  int number = 0;
+  for (const std::string name : {"bert", "t5"}) {
+    const MegatronCheckpoint given = read_megatron(
+        golden_path("checkpoints_core/families/" + name + "/torch"));
+    for (const auto names : {MegatronNames::core, MegatronNames::core_local}) {
+      for (const auto format :
+           {MegatronFormat::torch, MegatronFormat::torch_dist}) {
+        const fs::path place = folder / std::to_string(number++);
+        write_megatron(
+            place,
+            given.description,
+            given.tensors,
+            {.split = {.tensor = 2, .pipeline = name == "bert" ? 2 : 1},
+             .format = format,
+             .names = names,
+             .iteration = 7});
+        const MegatronCheckpoint read = read_megatron(place);
+        EXPECT_NE(read.names, MegatronNames::legacy);
+        EXPECT_EQ(read.description.family, given.description.family);
+        expect_same(loaded(read.tensors), loaded(given.tensors));
+      }
+    }
+  }
+}
+
 TEST(CoreNames, AreNotThoseOfOtherModels) {
   const testing::TemporaryFolder folder;
   model::ModelDescription bert = small_gpt();

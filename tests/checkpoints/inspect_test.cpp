@@ -12,7 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace cairn::checkpoints::inspect_test {
 namespace {
@@ -200,6 +203,16 @@ TEST(ListCheckpoints, NamesWhatDeepSpeedLost) {
   ASSERT_THAT(list.checkpoints, SizeIs(1));
   EXPECT_THAT(list.checkpoints[0].problem, HasSubstr("rank 0"));
   EXPECT_THAT(list.loaded, IsEmpty());
+}
+
+TEST(CheckpointView, HasTheExpertsOfDeepSpeed) {
+  const CheckpointView view =
+      view_checkpoint(CAIRN_GOLDEN_DIR "/checkpoints_core/moe_mds/zero1");
+  EXPECT_EQ(view.state.at("step"), 5);
+  EXPECT_TRUE(std::ranges::any_of(view.weights, [](const auto& named) {
+    return named.first == "layers.1.mlp.experts.up.weight" &&
+        named.second.shape == std::vector<std::int64_t>{4, 36, 16};
+  }));
 }
 
 TEST(CheckpointView, SaysWhatANativeOneHolds) {

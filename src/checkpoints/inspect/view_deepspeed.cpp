@@ -67,6 +67,9 @@ CheckpointView view_deepspeed(const fs::path& folder) {
   if (deepspeed::is_universal(files.folder)) {
     return view_universal(files.folder);
   }
+  if (!files.experts.empty()) { // each in a file; of Megatron-DeepSpeed's
+    return view_megatron(files.folder);
+  }
   const DeepSpeedCheckpoint first({.folder = folder});
   const int size = first.model_parallel_size();
   CheckpointView view{

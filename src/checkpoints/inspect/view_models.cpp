@@ -52,8 +52,14 @@ CheckpointView view_megatron(const fs::path& folder) {
   }
   try {
     MegatronCheckpoint checkpoint = read_megatron(folder);
+    if (checkpoint.iteration) {
+      view.state["step"] = *checkpoint.iteration;
+    }
     view.about["tensor_parallel_size"] = checkpoint.split.tensor;
     view.about["pipeline_parallel_size"] = checkpoint.split.pipeline;
+    if (checkpoint.split.expert > 1) {
+      view.about["expert_parallel_size"] = checkpoint.split.expert;
+    }
     view.about["checkpoint_version"] = checkpoint.version;
     view.about["model"] = facts_of(checkpoint.description);
     for (const auto& [key, value] : checkpoint.others) {
