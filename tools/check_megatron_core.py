@@ -4,6 +4,9 @@
     check_megatron_core.py dcp FOLDER   torch.distributed.checkpoint reads every tensor in it
     check_megatron_core.py core FOLDER  Megatron-Core loads every folder in it, strictly, and gives
                                         the logits of io.safetensors there
+    check_megatron_core.py grouped FOLDER  its grouped experts load the experts of FOLDER/torch_dist, strictly, with
+                                        the weights of the grouped experts in FOLDER/torch; Transformer Engine, whose
+                                        layers need a GPU, is a stand-in with its parameters
 
 Megatron-Core comes from PyPI (megatron-core) or from a source folder, $MEGATRON_LM. It runs on the
 CPU, in one process. Ends with 77 where a package is missing.
@@ -140,8 +143,108 @@ def check_core(folder):
                 fail(place.name, f"{name} differ by {difference}")
 
 
+def without_transformer_engine():
+    """Modules under Transformer Engine's names, of which the grouped linear layer alone has parameters."""
+    import importlib.abc
+    import importlib.machinery
+    import importlib.metadata
+    import types
+    from unittest.mock import MagicMock
+    import torch
+
+    class GroupedLinear(torch.nn.Module):
+        def __init__(self, num_gemms, in_features, out_features, bias=False, **others):
+            super().__init__()
+            self.num_gemms, self.use_bias = num_gemms, bias
+            self.fp8, self.fp8_calibration, self.fp8_meta = False, False, {"fp8_checkpoint": False}
+            for i in range(num_gemms):
+                self.register_parameter(f"weight{i}", torch.nn.Parameter(torch.zeros(out_features, in_features)))
+
+        def init_fp8_metadata(self, **others):
+            pass
+
+        def get_extra_state(self):
+            return torch.empty(0, dtype=torch.uint8)
+
+        def set_extra_state(self, state):
+            pass
+
+    class Module(types.ModuleType):
+        __path__ = []
+        __version__ = version = "2.9.0"
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name in ("pytorch", "common", "recipe", "distributed", "fp8", "float8_tensor", "ops"):
+                return importlib.import_module(f"{self.__name__}.{name}")
+            made = GroupedLinear if name == "GroupedLinear" else \
+                type(name, (torch.nn.Module,), {}) if name[0].isupper() else MagicMock()
+            setattr(self, name, made)
+            return made
+
+    class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+        def find_spec(self, name, path, target=None):
+            ours = name.split(".")[0] == "transformer_engine"
+            return importlib.machinery.ModuleSpec(name, self, is_package=True) if ours else None
+
+        def create_module(self, spec):
+            return Module(spec.name)
+
+        def exec_module(self, module):
+            pass
+
+    sys.meta_path.insert(0, Finder())
+    version = importlib.metadata.version
+    importlib.metadata.version = lambda name: \
+        Module.version if name.replace("_", "-") == "transformer-engine" else version(name)
+
+
+def check_grouped(folder):
+    import torch
+    import torch.nn.functional as F
+    without_transformer_engine()
+    torch.cuda.synchronize = lambda *device: None
+    start_megatron()
+    from megatron.core import dist_checkpointing, parallel_state
+    from megatron.core.extensions import transformer_engine
+    from megatron.core.process_groups_config import ProcessGroupCollection
+    from megatron.core.transformer import TransformerConfig
+    from megatron.core.transformer.mlp import MLPSubmodules
+    from megatron.core.transformer.moe import experts
+    tag = next((folder / "torch_dist").glob("iter_*"))
+    saved = torch.load(next((folder / "torch").glob("iter_*/mp_rank_00/model_optim_rng.pt")), weights_only=False)
+    args = saved["args"]
+    config = TransformerConfig(
+        num_layers=args.num_layers, hidden_size=args.hidden_size, num_attention_heads=args.num_attention_heads,
+        num_moe_experts=args.num_experts, moe_ffn_hidden_size=args.moe_ffn_hidden_size, gated_linear_unit=args.swiglu,
+        activation_func=F.silu, add_bias_linear=args.add_bias_linear, use_cpu_initialization=True, moe_grouped_gemm=True,
+        bias_activation_fusion=False)
+    submodules = getattr(experts, "TEGroupedMLPSubmodules", MLPSubmodules)(
+        linear_fc1=transformer_engine.TEColumnParallelGroupedLinear,
+        linear_fc2=transformer_engine.TERowParallelGroupedLinear)
+    groups = ProcessGroupCollection.use_mpu_process_groups()
+    layers = [experts.TEGroupedMLP(args.num_experts, config, submodules, pg_collection=groups)
+              for _ in range(args.num_layers)]
+    prefix = "decoder.layers.mlp.experts."
+    metadata = {"singleton_local_shards": False,
+                "dp_cp_group": parallel_state.get_data_parallel_group(with_context_parallel=True)}
+    wanted = {str(number): layer.sharded_state_dict(prefix, ((0, number, len(layers)),), metadata)
+              for number, layer in enumerate(layers)}
+    loaded = dist_checkpointing.load(wanted, str(tag))
+    for number, layer in enumerate(layers):
+        layer.load_state_dict({name[len(prefix):]: value for name, value in loaded[str(number)].items()}, strict=True)
+        own = f"decoder.layers.{number}.mlp.experts."
+        flat = {name[len(own):]: value for name, value in saved["model"].items() if name.startswith(own)}
+        if set(flat) != set(layer.state_dict()):
+            fail(folder, f"other names: {sorted(set(flat) ^ set(layer.state_dict()))}")
+        for name, parameter in layer.named_parameters():
+            if not torch.equal(parameter, flat[name]):
+                fail(folder, f"{own}{name} differs")
+
+
 def main():
-    checks = {"dcp": check_dcp, "core": check_core}
+    checks = {"dcp": check_dcp, "core": check_core, "grouped": check_grouped}
     if len(sys.argv) != 3 or sys.argv[1] not in checks:
         sys.exit(__doc__)
     try:

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 // Models that Cairn wrote, opened by the programs that they are meant for.
 
@@ -158,6 +159,25 @@ TEST(RealPython, MegatronCoreLoadsOurFiles) {
   testing::run_python_tool(
       "check_megatron_core.py",
       {"core", folder.path().string()});
+}
+
+/// Its grouped experts, flat and without ranks.
+TEST(RealPython, MegatronCoreLoadsOurGroupedExperts) {
+  const testing::TemporaryFolder folder;
+  const MegatronCheckpoint model = read_megatron(
+      fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families/experts/torch");
+  for (const auto& [name, format] :
+       {std::pair{"torch", MegatronFormat::torch},
+        {"torch_dist", MegatronFormat::torch_dist}}) {
+    write_megatron(
+        folder / name,
+        model.description,
+        model.tensors,
+        {.format = format, .names = MegatronNames::core, .iteration = 5});
+  }
+  testing::run_python_tool(
+      "check_megatron_core.py",
+      {"grouped", folder.path().string()});
 }
 
 } // namespace
