@@ -57,8 +57,7 @@ void add_chunk(
     std::string name = modern_name(given);
     rank.fused_norms =
         rank.fused_norms || given.find(".linear_qkv.layer_norm_") != given.npos;
-    if (is_ignored(name) ||
-        (name == second_head_bias && rank.tensors.contains(t5_head_bias))) {
+    if (is_ignored(name)) {
       continue;
     }
     if (const auto layer = layer_name(name)) {
@@ -100,6 +99,15 @@ RankTensors tensors_of_rank(
             counts,
             files[stage].parameters,
             rank);
+      });
+    }
+  }
+  if (rank.tensors.contains(t5_head_bias)) {
+    const std::string second(second_head_bias);
+    rank.tensors.erase(second);
+    for (FileOrder& file : files) {
+      std::erase_if(file.parameters, [&](const OrderedParameter& one) {
+        return one.name == second;
       });
     }
   }
