@@ -1,6 +1,8 @@
 #include "engine.h"
 
+#include "pipeline.h"
 #include "python_module.h"
+#include "python_optimizer.h"
 #include "values.h"
 
 #include <cairn/engine/gathered_parameters.h>
@@ -33,7 +35,7 @@ struct PythonEngine {
   Engine engine;
   Optimizer optimizer;
   LearningRate schedule;
-  std::shared_ptr<PythonModule> module;
+  std::optional<PythonPipeline> pipeline{};
 
   py::object forward(const py::args& arguments, const py::kwargs& names) {
     const auto call = std::make_shared<PythonCall>(
@@ -59,6 +61,29 @@ struct PythonEngine {
       path = loaded.first->string();
     }
     return {path, from_client_state(loaded.second)};
+  }
+
+  at::Tensor train_batch(const py::object& next) {
+    const auto batches = micro_batches_of(next);
+    const py::gil_scoped_release unlocked;
+    return mean_over_data(engine.train_batch(batches));
+  }
+
+  at::Tensor eval_batch(
+      const py::object& next,
+      const std::optional<std::int64_t>& micro_batches) {
+    const auto batches = micro_batches_of(next);
+    const py::gil_scoped_release unlocked;
+    return mean_over_data(engine.eval_batch(batches, micro_batches));
+  }
+
+  /// The mean over the copies of the model, which have seen other samples.
+  at::Tensor mean_over_data(const at::Tensor& loss) const {
+    return pipeline->mesh.along(distributed::Axis::data)
+        .all_reduce(
+            loss.detach().to(at::kFloat).clone(),
+            distributed::ReduceOp::mean)
+        .wait();
   }
 
   void save(
@@ -123,18 +148,28 @@ PythonEngine initialize_python(
     const py::object& net,
     const std::string& config,
     const py::list& groups,
+    const py::object& client_optimizer,
     const std::vector<std::string>& keys_acted_on,
     const std::optional<distributed::World>& world) {
-  auto module = std::make_shared<PythonModule>(net);
   InitializeOptions options{
-      .model = module,
+      .optimizer = client_optimizer.is_none()
+          ? nullptr
+          : python_optimizer(client_optimizer),
       .model_parameters = groups_of(groups),
       .config = config,
       .keys_acted_on = keys_acted_on,
       .world = world};
+  std::optional<PythonPipeline> pipeline;
+  if (py::isinstance<PythonPipeline>(net)) {
+    pipeline = py::cast<PythonPipeline>(net);
+    options.model = pipeline->module;
+    options.mesh = pipeline->mesh;
+  } else {
+    options.model = std::make_shared<PythonModule>(net);
+  }
   const py::gil_scoped_release unlocked;
   auto [engine, optimizer, loader, schedule] = initialize(std::move(options));
-  return {engine, optimizer, schedule, module};
+  return {engine, optimizer, schedule, std::move(pipeline)};
 }
 
 /// A context manager over a C++ scope, which is made on entry and closed on
@@ -284,6 +319,12 @@ void add_engine(py::module_& module) {
           "step",
           [](PythonEngine& self) { self.engine.step(); },
           Unlocked())
+      .def("train_batch", &PythonEngine::train_batch, py::arg("next"))
+      .def(
+          "eval_batch",
+          &PythonEngine::eval_batch,
+          py::arg("next"),
+          py::arg("micro_batches"))
       .def(
           "is_gradient_accumulation_boundary",
           [](const PythonEngine& self) {
@@ -390,6 +431,7 @@ void add_engine(py::module_& module) {
       py::arg("model"),
       py::arg("config"),
       py::arg("groups"),
+      py::arg("client_optimizer"),
       py::arg("keys_acted_on"),
       py::arg("world"));
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "files.h"
+#include "pipeline.h"
 #include "text_data.h"
 
 #include <pybind11/pybind11.h>
@@ -10,6 +11,7 @@
 PYBIND11_MODULE(_core, module) {
   cairn::python::add_errors(module);
   cairn::python::add_distributed(module);
+  cairn::python::add_pipeline(module);
   cairn::python::add_engine(module);
   cairn::python::add_files(module);
   cairn::python::add_text_data(module);

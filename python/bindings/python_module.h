@@ -26,6 +26,8 @@ class PythonModule : public torch::nn::Module {
   /// Takes the interpreter's lock. The tensor that it returns is undefined: the
   /// result is the call's.
   at::Tensor forward(const std::shared_ptr<PythonCall>& call);
+  /// The module of Python's.
+  const pybind11::object& object() const { return *module_; }
 
  private:
   HeldObject module_;

@@ -10,11 +10,13 @@ The names are DeepSpeed's; docs/python.md lists them.
 """
 
 from ._library import _core
-from . import accelerator, checkpointing, comm, data, moe, ops, runtime, utils, zero
+from . import accelerator, checkpointing, comm, data, moe, ops, pipe, runtime, utils, zero
 from .arguments import add_config_arguments
 from .checkpoint_files import load
 from .comm import init_distributed
 from .engine import Engine, initialize
+from .pipe.engine import PipelineEngine
+from .pipe.module import PipelineModule
 from .tokenizer import Tokenizer
 from .refused import refused_name as _refused_name
 
@@ -36,6 +38,8 @@ __all__ = [
     "Engine",
     "Error",
     "InternalError",
+    "PipelineEngine",
+    "PipelineModule",
     "Tokenizer",
     "UsageError",
     "accelerator",
@@ -48,6 +52,7 @@ __all__ = [
     "load",
     "moe",
     "ops",
+    "pipe",
     "runtime",
     "utils",
     "zero",

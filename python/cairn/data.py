@@ -87,12 +87,17 @@ class GPTDataset(torch.utils.data.Dataset):
 class EngineLoader:
     """Micro batches of this rank's samples, each epoch in another order."""
 
-    def __init__(self, dataset, batch_size, collate_fn=None, drop_last=False, workers=0, shuffle=True):
+    def __init__(
+        self, dataset, batch_size, collate_fn=None, drop_last=False, workers=0, shuffle=True, ranks=None, rank=None
+    ):
         if isinstance(dataset, torch.utils.data.IterableDataset):
             self._sampler = None
         else:
             self._sampler = DistributedSampler(
-                dataset, num_replicas=comm.get_world_size(), rank=comm.get_rank(), shuffle=shuffle
+                dataset,
+                num_replicas=comm.get_world_size() if ranks is None else ranks,
+                rank=comm.get_rank() if rank is None else rank,
+                shuffle=shuffle,
             )
         self._loader = DataLoader(
             dataset,

@@ -14,7 +14,8 @@ from . import comm, zero
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
-from .optimizer import EngineOptimizer, section_of
+from .optimizer import EngineOptimizer, translated
+from .pipe.module import PipelineModule
 
 
 def initialize(
@@ -40,31 +41,48 @@ def initialize(
 
         engine, optimizer, loader, schedule = cairn.initialize(net, "ds.json")
     """
+    from .pipe.engine import PipelineEngine  # it is an Engine, so it comes after this module
+
     if not isinstance(model, torch.nn.Module):
         raise _core.UsageError(f"initialize: model is a {type(model).__name__}, not a torch.nn.Module")
     for name, value in (("mpu", mpu), ("mesh_param", mesh_param)):
         if value is not None:
             raise _core.UsageError(f"initialize: {name} is not built for Python modules; leave it out")
-    settings = _settings(config if config is not None else config_params, args)
+    pipeline = isinstance(model, PipelineModule)
+    settings = _settings(
+        config if config is not None else config_params, args, model._core.data_size if pipeline else None
+    )
     groups = _groups(model_parameters)
+    client = None
     if optimizer is not None:
         if callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer):
             optimizer = optimizer([p for p in model.parameters() if p.requires_grad])
-        settings["optimizer"] = section_of(optimizer)
+        section, client = translated(optimizer, settings.get("zero_allow_untested_optimizer"))
+        settings.pop("optimizer", None)
+        if section is not None:
+            settings["optimizer"] = section
         groups = [dict(group) for group in optimizer.param_groups]
     if lr_scheduler is not None:
         settings.pop("scheduler", None)
     comm.init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
-    core = _core.initialize(model, json.dumps(settings), groups, [], comm.world())
-    engine = Engine(model, core, groups, settings)
+    core = _core.initialize(
+        model._core if pipeline else model,
+        json.dumps(settings),
+        [] if client is not None else groups,
+        client,
+        [],
+        comm.world(),
+    )
+    engine = (PipelineEngine if pipeline else Engine)(model, core, groups, settings, client)
     engine._adopt(lr_scheduler, optimizer)
     if training_data is not None:
         engine.training_dataloader = engine.deepspeed_io(training_data, collate_fn=collate_fn)
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
-def _settings(config, args):
-    """The configuration as a dict of our own, from an argument or from the flags."""
+def _settings(config, args, copies):
+    """The configuration as a dict of our own, from an argument or from the flags.
+    `copies` is the number of copies of the model; None: one on each rank."""
     if config is None and args is not None:
         for name in ("deepspeed_config", "deepscale_config"):
             config = config if config is not None else getattr(args, name, None)
@@ -77,7 +95,7 @@ def _settings(config, args):
         return json.loads(json.dumps(config))
     path = os.fspath(config)
     # The file is read as Cairn reads it, which names the line of a mistake.
-    _core.check_config_file(path, comm.world().size)
+    _core.check_config_file(path, copies or comm.world().size)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
@@ -104,7 +122,7 @@ def _trained(parameters):
 class Engine(torch.nn.Module):
     """Trains a module. Made by initialize(); every rank makes the same calls."""
 
-    def __init__(self, module, core, groups, settings):
+    def __init__(self, module, core, groups, settings, client=None):
         super().__init__()
         self.module = module
         self._core = core
@@ -119,7 +137,7 @@ class Engine(torch.nn.Module):
         )
         if not groups:
             groups = [{"params": [p for p in module.parameters() if p.requires_grad]}]
-        self.optimizer = EngineOptimizer(core, groups)
+        self.optimizer = EngineOptimizer(core, groups, client)
         self.lr_scheduler = None
         self.training_dataloader = None
         self._scheduler_of_program = False
@@ -183,8 +201,11 @@ class Engine(torch.nn.Module):
         self.optimizer.push()
         skipped = self.skipped_steps
         self._core.step()
-        if not updates:
-            return
+        if updates:
+            self._move_schedule(skipped)
+
+    def _move_schedule(self, skipped):
+        """After an update: `skipped` is the number of skipped ones before it."""
         if self._scheduler_of_program:
             if self.skipped_steps == skipped:
                 self.lr_scheduler.step()

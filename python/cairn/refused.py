@@ -1,10 +1,6 @@
 """What DeepSpeed has and this package has not, with what to use instead."""
 
 _REASONS = {
-    "PipelineModule": "pipelines of Python modules are not built; "
-    "the C++ engine has them (docs/pipeline.md)",
-    "pipe": "pipelines of Python modules are not built; "
-    "the C++ engine has them (docs/pipeline.md)",
     "init_inference": "serve a checkpoint with `cairn serve` (docs/serving.md)",
     "InferenceEngine": "serve a checkpoint with `cairn serve` (docs/serving.md)",
     "DeepSpeedTransformerLayer": "use torch's own layers",

@@ -23,6 +23,10 @@ _places = {
     "runtime.dataloader": "data",
     "runtime.activation_checkpointing": "checkpointing",
     "runtime.activation_checkpointing.checkpointing": "checkpointing",
+    "runtime.pipe": "pipe",
+    "runtime.pipe.engine": "pipe.engine",
+    "runtime.pipe.module": "pipe.module",
+    "runtime.pipe.topology": "pipe.topology",
     "utils.logging": "utils",
     "accelerator.real_accelerator": "accelerator",
 }

@@ -76,6 +76,22 @@ def train_with_optimizers():
     return losses
 
 
+def resume_with_rmsprop(folder):
+    def made():
+        net = nets.fresh()
+        groups = [{"params": [p for p in net.parameters() if p.dim() > 1]}, {"params": [p for p in net.parameters() if p.dim() == 1], "lr": 1e-4}]
+        optimizer = torch.optim.RMSprop(groups, lr=2e-3, momentum=0.5)
+        return cairn.initialize(net, nets.config(3, optimizer=None), optimizer=optimizer)[0]
+
+    engine = made()
+    trained_losses(engine, 3)
+    engine.save_checkpoint(folder)
+    wanted = trained_losses(engine, 3, first=3)
+    engine = made()
+    engine.load_checkpoint(folder)
+    return [wanted, trained_losses(engine, 3, first=3)]
+
+
 def train_with_schedule(stage):
     net = nets.fresh()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
@@ -186,6 +202,15 @@ OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.02),
     "cpu_adam": lambda p: cairn.ops.adam.DeepSpeedCPUAdam(p, lr=3e-3),
+    # These run as they are, on the engine's weights.
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=2e-3, momentum=0.5, centered=True),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=3e-3, weight_decay=0.01),
+    "radam": lambda p: torch.optim.RAdam(p, lr=3e-3),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=3e-3),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.3),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=0.05),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=1e-3),
+    "amsgrad": lambda p: torch.optim.AdamW(p, lr=3e-3, amsgrad=True),
 }
 
 
@@ -222,6 +247,11 @@ class Training(unittest.TestCase):
         for kind, losses in ranks.run(train_with_optimizers, 2)[0].items():
             with self.subTest(kind):
                 self.assert_close(losses, nets.plain_losses(2, make_optimizer=OPTIMIZERS[kind]))
+
+    def test_states_of_the_program_s_optimizer_are_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for wanted, got in ranks.run(resume_with_rmsprop, 2, folder):
+                self.assertEqual(wanted, got)
 
     def test_a_schedule_of_the_program(self):
         wanted = nets.plain_losses(2, make_schedule=lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5))
@@ -291,8 +321,22 @@ class Errors(unittest.TestCase):
 
     def test_an_optimizer_that_is_not_there(self):
         net = torch.nn.Linear(2, 2)
-        with self.assertRaisesRegex(cairn.UsageError, "RMSprop"):
-            cairn.initialize(net, nets.config(optimizer=None), optimizer=torch.optim.RMSprop(net.parameters()))
+        config = nets.config(optimizer=None)
+        with self.assertRaisesRegex(cairn.UsageError, "Adafactor is not one .*zero_allow_untested_optimizer"):
+            cairn.initialize(net, config, optimizer=torch.optim.Adafactor(net.parameters()))
+
+        class Mine(torch.optim.SGD):
+            def step(self, closure=None):
+                self.steps = getattr(self, "steps", 0) + 1
+                return super().step(closure)
+
+        engine, *_ = cairn.initialize(
+            net, {**config, "zero_allow_untested_optimizer": True}, optimizer=Mine(net.parameters(), lr=0.5)
+        )
+        before = net.bias.detach().clone()
+        engine.backward(engine(torch.zeros(2, 2)).sum() / 2)
+        engine.step()
+        self.assertFalse(torch.equal(net.bias, before))
 
     def test_options_that_nothing_would_honour(self):
         with self.assertRaisesRegex(cairn.UsageError, "remote_device"):
