@@ -54,7 +54,7 @@ TEST(DataIndex, BuildsOnceAndSaysWhat) {
           HasSubstr("valid     9 samples, blended from 2"),
           HasSubstr("files in  " + folder.path().string())));
   const auto files = std::distance(fs::directory_iterator(folder.path()), {});
-  EXPECT_EQ(files, 3 * (2 * 4 + 3));
+  EXPECT_EQ(files, 3 * (2 * 5 + 4)); // each set has its checksums
   const Result second = data_index(flags);
   EXPECT_THAT(second.out, ContainsRegex("gpt_dataset/a +train .* was there"));
   EXPECT_EQ(
@@ -99,7 +99,7 @@ TEST(DataIndex, SaysWhichSplitIsTooShortForASample) {
       AllOf(
           HasSubstr("train     8 samples\n"),
           HasSubstr("valid     0 samples: too few tokens for one")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2 * 4);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2 * 5);
 }
 
 TEST(DataIndex, FailsWhenFilesCannotBeKept) {

@@ -187,7 +187,7 @@ TEST(MaskedDatasets, BlendsTakeTurnsAsGptDataDoes) {
   for (const auto& entry : fs::directory_iterator(folder / "cache")) {
     blends += entry.path().string().find("BlendedDataset") != std::string::npos;
   }
-  EXPECT_EQ(blends, 2 * 3); // two arrays and a description for each split
+  EXPECT_EQ(blends, 2 * 4); // two arrays, description, checksums per split
 
   data.blend->weights.reset(); // by size, and everything once
   data.samples = {std::nullopt, 0, 0};
