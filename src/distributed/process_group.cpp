@@ -3,7 +3,9 @@
 #include "distributed/backends/call_check.h"
 #include "distributed/backends/group_core.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/internal/agreement.h"
 #include "distributed/internal/comms_log.h"
+#include "distributed/internal/named_gather.h"
 #include "distributed/internal/partition.h"
 #include "distributed/start/handshake.h"
 #include "distributed/start/timeout.h"
@@ -290,14 +292,24 @@ Pending ProcessGroup::all_gather_into(
     at::Tensor output,
     at::Tensor x,
     Site site) const {
-  const CallCheck check(*core_, "all_gather", site);
+  return all_gather_named(*this, std::move(output), std::move(x), "", site);
+}
+
+Pending all_gather_named(
+    const ProcessGroup& group,
+    at::Tensor output,
+    at::Tensor x,
+    std::string name,
+    std::source_location site) {
+  const std::shared_ptr<GroupCore>& core = Agreement::core_of(group);
+  const CallCheck check(*core, "all_gather", site);
   check.tensors({output, x});
   check.shares(output, x, "output", "x");
   if (x.numel() == 0) {
-    return over(core_, {output});
+    return over(core, {output});
   }
-  return start(core_, check.record({x}, ""), {output}, [&](auto operation) {
-    return core_->backend->all_gather(
+  return start(core, check.record({x}, name), {output}, [&](auto operation) {
+    return core->backend->all_gather(
         std::move(operation),
         flat({output}),
         flat({x}));

@@ -3,6 +3,7 @@
 // gloo_headers/ beside this file stands in for them. All Gloo objects are held
 // by pointer, so their layout does not matter here; we never make or copy one.
 
+#include "base/internal/stable_hash.h"
 #include "distributed/backends/c10d_store.h"
 #include "distributed/backends/dtype_bucket.h"
 #include "distributed/backends/group_backend.h"
@@ -13,6 +14,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <c10/core/GradMode.h>
@@ -24,6 +26,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -198,7 +202,11 @@ class GlooGroup final : public GroupBackend {
     at::Tensor input = join_columns(bytes_of(inputs), 1).view({-1});
     at::Tensor output =
         bytes.size() == 1 ? bytes[0] : empty_like_bytes(input.numel() * size_);
-    follow(operation, {group_->_allgather_base(output, input)});
+    if (operation->record().detail.empty()) {
+      follow(operation, {group_->_allgather_base(output, input)});
+    } else {
+      follow_named(operation, group_->_allgather_base(output, input));
+    }
     return {[=, size = size_] {
       if (bytes.size() > 1) {
         scatter_columns(output.view({size, -1}), bytes);
@@ -340,11 +348,42 @@ class GlooGroup final : public GroupBackend {
     operation->expect(static_cast<int>(works.size()));
     for (const Work& work : works) {
       work->getFuture()->addCallback([operation](c10::ivalue::Future& future) {
-        operation->part_ended(
-            future.hasError() ? first_line(future.tryRetrieveErrorMessage())
-                              : "");
+        operation->part_ended(error_of(future));
       });
     }
+  }
+
+  /// Follows a gather of something that has a name, while the ranks compare the
+  /// names: parts of one size from different things would be taken for one.
+  void follow_named(const OperationPtr& operation, const Work& gather) {
+    const CollectiveRecord& record = operation->record();
+    const auto name = static_cast<std::int64_t>(
+        stable_hash(fmt::format("{} {}", record.sequence, record.detail)));
+    const at::Tensor names = at::empty({size_}, at::kLong);
+    at::Tensor to = bytes_of(names);
+    at::Tensor from = bytes_of(at::full({1}, name, at::kLong));
+    const Work comparison = group_->_allgather_base(to, from);
+    operation->expect(2);
+    gather->getFuture()->addCallback([operation](c10::ivalue::Future& future) {
+      operation->part_ended(error_of(future));
+    });
+    comparison->getFuture()->addCallback(
+        [operation, names, name](c10::ivalue::Future& future) {
+          std::string error = error_of(future);
+          const std::span<const std::int64_t> all(
+              names.const_data_ptr<std::int64_t>(),
+              static_cast<std::size_t>(names.numel()));
+          if (error.empty() &&
+              std::ranges::any_of(all, [&](auto n) { return n != name; })) {
+            error = "the ranks gather different things";
+          }
+          operation->part_ended(error);
+        });
+  }
+
+  static std::string error_of(c10::ivalue::Future& future) {
+    return future.hasError() ? first_line(future.tryRetrieveErrorMessage())
+                             : "";
   }
 
   /// Waits for a message in a thread of its own. Messages have no callback:

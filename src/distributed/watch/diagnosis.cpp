@@ -19,6 +19,13 @@ std::string seconds_since(CollectiveRecord::Clock::time_point time) {
   return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 1 : 0);
 }
 
+/// The call's name, and what it gathers if that has a name.
+std::string full_name_of(const CollectiveRecord& record) {
+  return record.operation == "all_gather" && !record.detail.empty()
+      ? fmt::format("{} ({})", name_of(record), record.detail)
+      : name_of(record);
+}
+
 std::string list_ranks(const std::vector<int>& ranks) {
   return fmt::format(
       "rank{} {}",
@@ -78,7 +85,8 @@ std::string last_call(const Notes& notes) {
     return "it has made no collective call yet";
   }
   const CollectiveRecord& last = notes.records.back();
-  const std::string call = fmt::format("{} at {}", name_of(last), last.site);
+  const std::string call =
+      fmt::format("{} at {}", full_name_of(last), last.site);
   if (last.pending()) {
     return fmt::format(
         "it has been waiting in {} for {}",
@@ -186,7 +194,7 @@ class Inquiry {
     const Notes& first = notes_.at(late.front());
     const std::string call = record.peer
         ? fmt::format("the other end of {}", name_of(record))
-        : name_of(record);
+        : full_name_of(record);
     std::string text = fmt::format(
         "{} {} not reached {} (called by rank {} at {}); ",
         list_ranks(late),
@@ -226,14 +234,14 @@ std::string trouble(const Alarm& alarm) {
   if (!alarm.library_error.empty()) {
     return fmt::format(
         "{} of rank {} at {} failed: {}",
-        name_of(alarm.record),
+        full_name_of(alarm.record),
         alarm.rank,
         alarm.record.site,
         alarm.library_error);
   }
   return fmt::format(
       "{}, called by rank {} at {}, did not finish in {:.1f} s",
-      name_of(alarm.record),
+      full_name_of(alarm.record),
       alarm.rank,
       alarm.record.site,
       alarm.waited_seconds);

@@ -34,11 +34,17 @@ void Updater::run() {
   {
     const monitor::TimerScope timed(timers_("allreduce"));
     gradients_.finish();
+    if (trained_.gatherer) {
+      trained_.gatherer->send_order();
+    }
   }
   const bool repeated = repeats();
   if (!repeated) {
     const monitor::TimerScope timed(timers_("grad norm"));
     gradients_.measure();
+  }
+  if (trained_.gatherer) {
+    trained_.gatherer->compare_orders();
   }
   if (watch_) {
     gradients_.show(watch_, gradients_.factor(progress_.scaler.scale()));

@@ -13,7 +13,7 @@ ArrivingWeights::ArrivingWeights(const FlatParameters& parameters)
 
 ArrivingWeights::~ArrivingWeights() {
   for (std::size_t b = 0; b < waits_.size(); ++b) {
-    before_use(static_cast<int>(b)); // the memory must outlive the transfer
+    wait_for(static_cast<int>(b)); // the memory must outlive the transfer
   }
 }
 
@@ -24,7 +24,7 @@ void ArrivingWeights::add(int bucket, std::function<void()> wait) {
 
 void ArrivingWeights::wait_all() {
   for (std::size_t b = 0; b < waits_.size(); ++b) {
-    before_use(static_cast<int>(b));
+    wait_for(static_cast<int>(b));
   }
   const std::lock_guard lock(mutex_);
   if (failure_) {
@@ -32,7 +32,11 @@ void ArrivingWeights::wait_all() {
   }
 }
 
-void ArrivingWeights::before_use(int bucket) noexcept {
+void ArrivingWeights::before_use(int bucket, std::int64_t) noexcept {
+  wait_for(bucket);
+}
+
+void ArrivingWeights::wait_for(int bucket) noexcept {
   const std::lock_guard lock(mutex_);
   const auto wait =
       std::exchange(waits_[static_cast<std::size_t>(bucket)], nullptr);

@@ -1,5 +1,6 @@
 #include "zero/internal/flat_parameters.h"
 
+#include "distributed/internal/named_gather.h"
 #include "zero/gather/nursery.h"
 #include "zero/internal/host_memory.h"
 #include "zero/reduce/packed.h"
@@ -61,6 +62,23 @@ void refuse_unmarked_experts(
   }
 }
 
+/// `bucket 3: layers.7.weight, layers.7.bias`.
+std::string name_of(const Layout& layout, int bucket) {
+  constexpr std::size_t shown = 4;
+  const std::vector<Placement>& members = layout.buckets()[bucket].members;
+  std::string text = fmt::format("bucket {}:", bucket);
+  for (std::size_t i = 0; i < std::min(members.size(), shown); ++i) {
+    text += fmt::format(
+        "{} {}",
+        i == 0 ? "" : ",",
+        layout.parameters()[members[i].parameter].name);
+  }
+  if (members.size() > shown) {
+    text += fmt::format(" and {} more", members.size() - shown);
+  }
+  return text;
+}
+
 c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.storage().unsafeGetStorageImpl();
 }
@@ -82,6 +100,7 @@ FlatParameters::FlatParameters(
   for (int b = 0; b < static_cast<int>(layout.buckets().size()); ++b) {
     const Bucket& bucket = layout.buckets()[b];
     const at::Tensor& first = parameters_[bucket.members.front().parameter];
+    names_.push_back(name_of(layout, b));
     const bool rests_elsewhere =
         options_.disk || (options_.rest_on_cpu && !first.is_cpu());
     states_.push_back(
@@ -322,9 +341,11 @@ bool FlatParameters::start_from_second_copy(int bucket) {
     fetch.packed =
         at::empty({part.numel() * groups_.inner.size()}, part.options());
   }
-  fetch.gathered = groups_.inner.all_gather_into(
+  fetch.gathered = distributed::all_gather_named(
+      groups_.inner,
       is_packed ? fetch.packed : fetch.fresh,
-      part);
+      part,
+      names_[bucket]);
   return true;
 }
 
@@ -353,11 +374,17 @@ void FlatParameters::gather_parts(
   if (groups_.gathers_twice) {
     fetch.hop =
         at::empty({part.numel() * groups_.outer.size()}, part.options());
-    fetch.gathered = groups_.outer.all_gather_into(fetch.hop, part);
+    fetch.gathered = distributed::all_gather_named(
+        groups_.outer,
+        fetch.hop,
+        part,
+        names_[bucket]);
   } else {
-    fetch.gathered = group_of(bucket).all_gather_into(
+    fetch.gathered = distributed::all_gather_named(
+        group_of(bucket),
         fetch.packed.defined() ? fetch.packed : fetch.fresh,
-        part);
+        part,
+        names_[bucket]);
   }
 }
 

@@ -1,9 +1,11 @@
 #include "zero/gather/nursery.h"
 
 #include "distributed/internal/expert_mark.h"
+#include "distributed/internal/named_gather.h"
 
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
@@ -135,7 +137,7 @@ void Nursery::follow_moved() {
   }
 }
 
-void Nursery::before_use(int key) noexcept {
+void Nursery::before_use(int key, std::int64_t) noexcept {
   const Unobserved unobserved;
   const std::lock_guard lock(mutex_);
   const auto found = children_.find(key);
@@ -260,7 +262,12 @@ void Nursery::make_whole(Child& child) {
     all = at::empty(
         {child.per_rank() * child.group().size()},
         child.options.device(options_.wire));
-    child.group().all_gather_into(all, child.slice.to(options_.wire)).wait();
+    distributed::all_gather_named(
+        child.group(),
+        all,
+        child.slice.to(options_.wire),
+        fmt::format("parameter {} of those born in zero::Init", child.key))
+        .wait();
     if (options_.wire != child.options.device()) {
       all = all.narrow(0, 0, child.elements).to(child.options.device());
     }

@@ -71,7 +71,7 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
   static void delete_child(void* child);
   static Child* child_of(const at::Tensor& tensor);
 
-  void before_use(int key) noexcept override;
+  void before_use(int key, std::int64_t offset) noexcept override;
   void after_use(int key) noexcept override;
 
   void take(const at::Tensor& parameter, Sharers sharers);

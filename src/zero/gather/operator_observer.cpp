@@ -34,8 +34,13 @@ Table& table() {
   return the_table;
 }
 
+struct Use {
+  Watch watch;
+  std::int64_t offset;
+};
+
 struct Uses : at::ObserverContext {
-  std::vector<Watch> watches;
+  std::vector<Use> uses;
 };
 
 void add_use(const Table& table, const at::Tensor& tensor, Uses& uses) {
@@ -47,13 +52,13 @@ void add_use(const Table& table, const at::Tensor& tensor, Uses& uses) {
   if (found == table.watches.end()) {
     return;
   }
-  for (const Watch& watch : uses.watches) {
-    if (watch.listener == found->second.listener &&
-        watch.key == found->second.key) {
+  for (const Use& use : uses.uses) {
+    if (use.watch.listener == found->second.listener &&
+        use.watch.key == found->second.key) {
       return;
     }
   }
-  uses.watches.push_back(found->second);
+  uses.uses.push_back({found->second, tensor.storage_offset()});
 }
 
 void add_uses(const Table& table, const c10::IValue& value, Uses& uses) {
@@ -97,12 +102,12 @@ std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& call) {
       add_uses(all, input, uses);
     }
   }
-  if (uses.watches.empty()) {
+  if (uses.uses.empty()) {
     return nullptr;
   }
   const ListenerScope scope;
-  for (const Watch& watch : uses.watches) {
-    watch.listener->before_use(watch.key);
+  for (const Use& use : uses.uses) {
+    use.watch.listener->before_use(use.watch.key, use.offset);
   }
   return std::make_unique<Uses>(std::move(uses));
 }
@@ -112,8 +117,8 @@ void after(const at::RecordFunction&, at::ObserverContext* context) {
     return;
   }
   const ListenerScope scope;
-  for (const Watch& watch : static_cast<Uses*>(context)->watches) {
-    watch.listener->after_use(watch.key);
+  for (const Use& use : static_cast<Uses*>(context)->uses) {
+    use.watch.listener->after_use(use.watch.key);
   }
 }
 

@@ -2,17 +2,19 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace cairn::zero {
 
 /// Listener that is told when an operator is about to read or write a watched
 /// storage, and when the operator is done, on the thread that runs it. `key` is
-/// the one given to watch(). A listener must not throw: libtorch would only log
-/// the exception.
+/// the one given to watch(), `offset` the first element of the storage that the
+/// operator is given. A listener must not throw: libtorch would only log the
+/// exception.
 class UseListener {
  public:
-  virtual void before_use(int key) noexcept = 0;
+  virtual void before_use(int key, std::int64_t offset) noexcept = 0;
   virtual void after_use(int key) noexcept = 0;
 
  protected:

@@ -1,6 +1,10 @@
 #include "zero/internal/parameter_gatherer.h"
 
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -39,14 +43,15 @@ ParameterGatherer::ParameterGatherer(
   }
 }
 
-void ParameterGatherer::before_use(int bucket) noexcept {
+void ParameterGatherer::before_use(int bucket, std::int64_t offset) noexcept {
   const std::lock_guard lock(mutex_);
   ++pins_[bucket];
+  const int parameter = parameter_at(bucket, offset);
   try {
-    use(bucket);
+    use(bucket, parameter);
   } catch (...) {
     if (!failure_) {
-      failure_ = std::current_exception();
+      failure_ = failure_of(parameter);
     }
     // The operator runs whatever we do. If memory is short, releasing these
     // gives room for the values that it will read.
@@ -64,7 +69,36 @@ void ParameterGatherer::after_use(int bucket) noexcept {
   --pins_[bucket];
 }
 
-void ParameterGatherer::use(int bucket) {
+/// The parameter of a bucket that has this element of it.
+int ParameterGatherer::parameter_at(int bucket, std::int64_t offset) const {
+  const std::vector<Placement>& members = layout_.buckets()[bucket].members;
+  const auto next =
+      std::ranges::upper_bound(members, offset, {}, &Placement::offset);
+  return next == members.begin() ? members.front().parameter
+                                 : std::prev(next)->parameter;
+}
+
+/// The error under way, with what this rank used when it came if other ranks
+/// have to do with it.
+std::exception_ptr ParameterGatherer::failure_of(int parameter) const {
+  try {
+    throw;
+  } catch (const CommError& error) {
+    Problem problem = error.problem();
+    problem.values += fmt::format(
+        "{}an operator of this rank was about to use {}",
+        problem.values.empty() ? "" : "; ",
+        layout_.parameters()[parameter].name);
+    if (problem.remedy.empty()) {
+      problem.remedy = same_operators;
+    }
+    return std::make_exception_ptr(CommError(std::move(problem)));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void ParameterGatherer::use(int bucket, int parameter) {
   if (!recent_.empty() && recent_.back() == bucket &&
       parameters_.live(bucket)) {
     return;
@@ -72,7 +106,7 @@ void ParameterGatherer::use(int bucket) {
   if (!parameters_.live(bucket)) {
     if (!parameters_.gathering(bucket)) {
       ++counts_.on_demand;
-      begin(bucket);
+      begin(bucket, parameter);
     }
     parameters_.finish_gather(bucket);
   }
@@ -83,8 +117,12 @@ void ParameterGatherer::use(int bucket) {
   fetch_ahead();
 }
 
-void ParameterGatherer::begin(int bucket, bool exact) {
+void ParameterGatherer::begin(int bucket, int parameter, bool exact) {
   const std::int64_t elements = layout_.buckets()[bucket].elements;
+  // Ranks that share experts are others than those that share the rest.
+  if (!layout_.buckets()[bucket].expert) {
+    order_.note(bucket, parameter);
+  }
   make_room(elements, bucket);
   parameters_.begin_gather(bucket, exact);
   live_ += elements;
@@ -153,7 +191,7 @@ void ParameterGatherer::fetch_ahead() {
     if (live_ + layout_.buckets()[bucket].elements > options_.max_live) {
       break;
     }
-    begin(bucket);
+    begin(bucket, parameter_at(bucket, 0));
   }
 }
 
@@ -192,7 +230,7 @@ void ParameterGatherer::pin(int bucket) {
   }
   if (!parameters_.live(bucket)) {
     if (!parameters_.gathering(bucket)) {
-      begin(bucket, /*exact=*/true);
+      begin(bucket, parameter_at(bucket, 0), /*exact=*/true);
     }
     parameters_.finish_gather(bucket);
     recent_.push_back(bucket);
@@ -216,6 +254,19 @@ void ParameterGatherer::rethrow() {
   if (failure_) {
     std::rethrow_exception(std::exchange(failure_, nullptr));
   }
+}
+
+void ParameterGatherer::send_order() {
+  const std::lock_guard lock(mutex_);
+  order_.send(
+      parameters_.groups().shards,
+      parameters_.parameters().at(0).device());
+}
+
+void ParameterGatherer::compare_orders() {
+  const std::lock_guard lock(mutex_);
+  order_.compare(
+      [&](int parameter) { return layout_.parameters()[parameter].name; });
 }
 
 ParameterGatherer::Counts ParameterGatherer::counts() const {

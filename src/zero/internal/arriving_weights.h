@@ -3,6 +3,7 @@
 #include "zero/gather/operator_observer.h"
 #include "zero/internal/flat_parameters.h"
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -29,7 +30,8 @@ class ArrivingWeights final : UseListener {
   void wait_all();
 
  private:
-  void before_use(int bucket) noexcept override;
+  void before_use(int bucket, std::int64_t) noexcept override;
+  void wait_for(int bucket) noexcept;
   void after_use(int) noexcept override {}
 
   /// Recursive: waiting may run operators on the weights.

@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace cairn::zero {
@@ -74,6 +75,10 @@ class FlatParameters {
   bool any_partitioned() const;
   /// The bucket's storage: tells an input of an operator from other tensors.
   const c10::StorageImpl* storage(int bucket) const;
+
+  /// The bucket for people: its number and its parameters.
+  const std::string& name(int bucket) const { return names_[bucket]; }
+  const RankGroups& groups() const { return groups_; }
 
   /// The bucket's elements; meaningful while the bucket is live.
   at::Tensor whole(int bucket) const { return states_[bucket].whole; }
@@ -187,8 +192,9 @@ class FlatParameters {
   Options options_;
   SideCopies copies_;
   std::vector<State> states_;
-  std::deque<int> waiting_;    ///< fetches not yet started, in order
-  std::int64_t in_memory_ = 0; ///< elements of resting shards, with `disk`
+  std::vector<std::string> names_; ///< by bucket
+  std::deque<int> waiting_;        ///< fetches not yet started, in order
+  std::int64_t in_memory_ = 0;     ///< elements of resting shards, with `disk`
   /// The bucket on disk from whose buffer the GPU is copying.
   std::optional<int> copied_from_;
 };

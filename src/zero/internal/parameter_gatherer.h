@@ -1,5 +1,6 @@
 #pragma once
 
+#include "zero/gather/gather_order.h"
 #include "zero/gather/operator_observer.h"
 #include "zero/internal/flat_parameters.h"
 #include "zero/internal/layout.h"
@@ -17,7 +18,8 @@ namespace cairn::zero {
 /// and releases those that are not needed soon.
 ///
 /// All ranks run the same operators, so they take the same decisions here and
-/// their collectives match. Training and evaluation have a trace each.
+/// their collectives match; ranks that do not are told so. Training and
+/// evaluation have a trace each.
 class ParameterGatherer final : UseListener {
  public:
   /// Limits, in elements.
@@ -49,6 +51,12 @@ class ParameterGatherer final : UseListener {
   /// there.
   void rethrow();
 
+  /// Begins to compare what the ranks have gathered; every rank calls it.
+  void send_order();
+  /// Throws on every rank if they have not gathered the same parameters in the
+  /// same order. May wait for the GPU.
+  void compare_orders();
+
   struct Counts {
     std::int64_t gathers = 0;
     std::int64_t on_demand = 0; ///< gathers that were not fetched ahead
@@ -59,12 +67,14 @@ class ParameterGatherer final : UseListener {
   Counts counts() const;
 
  private:
-  void before_use(int bucket) noexcept override;
+  void before_use(int bucket, std::int64_t offset) noexcept override;
   void after_use(int bucket) noexcept override;
 
   UseTrace& trace() { return traces_[static_cast<int>(mode_)]; }
-  void use(int bucket);
-  void begin(int bucket, bool exact = false);
+  void use(int bucket, int parameter);
+  std::exception_ptr failure_of(int parameter) const;
+  void begin(int bucket, int parameter, bool exact = false);
+  int parameter_at(int bucket, std::int64_t offset) const;
   void make_room(std::int64_t elements, int for_bucket);
   void release_far(int current);
   void fetch_ahead();
@@ -81,6 +91,7 @@ class ParameterGatherer final : UseListener {
   std::vector<int> recent_; ///< live buckets, the last used at the end
   std::int64_t live_ = 0;   ///< elements, those under way included
   Counts counts_;
+  GatherOrder order_;
   std::exception_ptr failure_;
   OperatorObserver observer_; ///< last: it calls the members above
 };
