@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 add_library(cairn_all INTERFACE)
 add_library(cairn::cairn ALIAS cairn_all)
 set_target_properties(cairn_all PROPERTIES EXPORT_NAME cairn)
-target_link_libraries(cairn_all INTERFACE cairn_base cairn_config cairn_data cairn_data_tensors cairn_distributed cairn_engine cairn_generate cairn_io cairn_model cairn_models cairn_monitor cairn_nn cairn_optim cairn_pipeline cairn_plan cairn_text)
+target_link_libraries(cairn_all INTERFACE cairn_base cairn_config cairn_data cairn_data_loading cairn_data_tensors cairn_distributed cairn_engine cairn_generate cairn_io cairn_model cairn_models cairn_monitor cairn_nn cairn_optim cairn_pipeline cairn_plan cairn_text)
 # A program that uses the library computes on GPUs where it can.
 if(CAIRN_CUDA_RUNS)
   target_link_libraries(cairn_all INTERFACE cairn_gpu)

@@ -6,8 +6,8 @@
 
 namespace cairn::pipeline {
 
-/// A regular expression for the types of layers, as in `type:block$`. Upper and
-/// lower case are the same, as in DeepSpeed.
+/// A regular expression for the types of layers, as in `type:block$`, in
+/// ECMAScript's syntax. Upper and lower case are the same, as in DeepSpeed.
 class TypePattern {
  public:
   /// Throws ConfigError if the text is no regular expression.
@@ -17,7 +17,8 @@ class TypePattern {
   bool found_in(std::string_view type) const;
 
  private:
-  std::shared_ptr<void> code_; ///< PCRE2's
+  struct Code;
+  std::shared_ptr<const Code> code_;
 };
 
 } // namespace cairn::pipeline

@@ -9,11 +9,11 @@
 namespace cairn::data {
 namespace {
 
-using Tokens = std::vector<std::int64_t>;
+using MadeUpTokens = std::vector<std::int64_t>;
 
 /// Draws `count` tokens.
 void draw(
-    Tokens& tokens,
+    MadeUpTokens& tokens,
     std::size_t count,
     const MadeUpOptions& options,
     SampleRandom& random) {
