@@ -2,7 +2,7 @@
 # not used: it insists on a CUDA toolkit as soon as the wheel is CUDA-enabled.
 #
 # Looked for in this order: CAIRN_TORCH_DIR (the folder that contains torch/ and
-# nvidia/), the per-user cache that ./cairn fills, python3's own torch.
+# nvidia/), the per-user cache that ./cairn fills, the torch of Python_EXECUTABLE or python3.
 #
 #   cairn::torch        libtorch on the CPU
 #   cairn::torch_cuda   its GPU half (only with CAIRN_CUDA; cairn::gpu links it)
@@ -25,8 +25,13 @@ if(NOT CAIRN_TORCH_DIR)
     set(_candidate ${_cache}/wheels-${_pins})
   endif()
   if(NOT EXISTS "${_candidate}/torch/lib/libtorch_cpu.so")
+    if(Python_EXECUTABLE)
+      set(_python ${Python_EXECUTABLE})
+    else()
+      set(_python python3)
+    endif()
     execute_process(
-      COMMAND python3 -c "import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))"
+      COMMAND ${_python} -c "import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))"
       OUTPUT_VARIABLE _candidate OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endif()
   if(NOT EXISTS "${_candidate}/torch/lib/libtorch_cpu.so")

@@ -31,7 +31,7 @@ with cairn.zero.Init(config_dict_or_path=config):
             max_position_embeddings=64,
         )
     )
-engine, *_ = cairn.initialize(net, config)
+engine = cairn.initialize(net, config)[0]
 for step in range(1, 21):
     for _ in range(engine.gradient_accumulation_steps()):
         tokens = (torch.randint(0, 8, (2, 1)) + torch.arange(32)) * 3 % 256

@@ -17,7 +17,7 @@ TEXT = "the quick brown fox jumps over the lazy dog and runs away from the quick
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.norm1 = nn.LayerNorm(width)
@@ -26,15 +26,16 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.qkv(self.norm1(x)).view(*x.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
-        return x + self.mlp(self.norm2(x))
+        x = x + self.mlp(self.norm2(x))
+        return x
 
 
 class Gpt(nn.Module):
-    def __init__(self, words, length, width=64, layers=2, heads=4):
+    def __init__(self, words: int, length: int, width: int = 64, layers: int = 2, heads: int = 4) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, width)
         self.position = nn.Embedding(length, width)
@@ -42,14 +43,14 @@ class Gpt(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, words, bias=False)
 
-    def forward(self, tokens, targets):
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1).float(), targets.flatten())
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--stage", type=int, default=0, help="ZeRO stage")
     parser.add_argument("--steps", type=int, default=40)

@@ -9,7 +9,12 @@
 The names are DeepSpeed's; docs/python.md lists them.
 """
 
-from ._library import _core
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ._library import _core  # isort: skip  (first: it looks whether this is the right torch)
+
 from . import accelerator, checkpointing, comm, data, moe, ops, pipe, runtime, utils, zero
 from .arguments import add_config_arguments
 from .checkpoint_files import load
@@ -17,8 +22,8 @@ from .comm import init_distributed
 from .engine import Engine, initialize
 from .pipe.engine import PipelineEngine
 from .pipe.module import PipelineModule
-from .tokenizer import Tokenizer
 from .refused import refused_name as _refused_name
+from .tokenizer import Tokenizer
 
 ConfigError = _core.ConfigError
 UsageError = _core.UsageError
@@ -59,5 +64,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> NoReturn:
     raise _refused_name(__name__, name)

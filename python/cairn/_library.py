@@ -1,5 +1,7 @@
 """Loads the compiled half of the package, after torch, whose libraries it needs."""
 
+import importlib.util
+
 import torch
 
 _BUILT_FOR = "2.11.0"
@@ -11,6 +13,10 @@ if _found != _BUILT_FOR:
         f"({torch.__file__}). Install the right one: pip install torch=={_BUILT_FOR}"
     )
 
-from . import _core  # noqa: E402  (it cannot be loaded before torch)
+# Neither can be loaded before torch.
+if torch.cuda.is_available() and importlib.util.find_spec(f"{__package__}._cuda._core"):
+    from ._cuda import _core
+else:
+    from . import _core
 
 __all__ = ["_core"]

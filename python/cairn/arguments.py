@@ -1,7 +1,11 @@
 """The flags that every training script has."""
 
+from __future__ import annotations
 
-def add_config_arguments(parser):
+import argparse
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Adds --deepspeed and --deepspeed_config, and their old names, to an
     argparse parser."""
     group = parser.add_argument_group("DeepSpeed", "DeepSpeed configurations")

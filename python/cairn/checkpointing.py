@@ -1,6 +1,9 @@
 """Activation checkpointing: inputs are kept, and the rest is computed again in backward."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import Any, Callable
 
 import torch
 import torch.utils.checkpoint as _torch_checkpoint
@@ -13,15 +16,15 @@ _configured = False
 
 
 def configure(
-    mpu_=None,
-    deepspeed_config=None,
-    partition_activations=None,
-    contiguous_checkpointing=None,
-    num_checkpoints=None,
-    checkpoint_in_cpu=None,
-    synchronize=None,
-    profile=None,
-):
+    mpu_: Any = None,
+    deepspeed_config: Any = None,
+    partition_activations: Any = None,
+    contiguous_checkpointing: Any = None,
+    num_checkpoints: Any = None,
+    checkpoint_in_cpu: Any = None,
+    synchronize: Any = None,
+    profile: Any = None,
+) -> Any:
     """Says how activations are kept. `checkpoint_in_cpu` moves them to host memory.
     What torch's own checkpointing cannot do is refused. Arguments win over the
     section `activation_checkpointing` of `deepspeed_config`, a path or a dict."""
@@ -48,19 +51,19 @@ def configure(
     _configured = True
 
 
-def is_configured():
+def is_configured() -> bool:
     """True after configure()."""
     return _configured
 
 
-def reset():
+def reset() -> None:
     """Forgets what configure() was told."""
     global _on_cpu, _configured
     _on_cpu = False
     _configured = False
 
 
-def checkpoint(function, *args):
+def checkpoint(function: Callable[..., Any], *args: Any) -> Any:
     """function(*args), computed again in backward."""
     keep = torch.autograd.graph.save_on_cpu() if _on_cpu else contextlib.nullcontext()
     with keep:

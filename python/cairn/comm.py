@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 import torch.distributed as _torch_distributed
@@ -17,7 +17,7 @@ from ._library import _core
 _world = None
 
 
-def world():
+def world() -> _core.World:
     """This process's place in the job, joined on the first call."""
     global _world
     if _world is None:
@@ -27,16 +27,16 @@ def world():
 
 def init_distributed(
     dist_backend: Optional[str] = None,
-    auto_mpi_discovery=True,
-    distributed_port=None,
-    verbose=True,
-    timeout=None,
-    init_method=None,
-    dist_init_required=None,
-    config=None,
-    rank=-1,
-    world_size=-1,
-):
+    auto_mpi_discovery: bool = True,
+    distributed_port: Any = None,
+    verbose: bool = True,
+    timeout: Any = None,
+    init_method: Any = None,
+    dist_init_required: Any = None,
+    config: Any = None,
+    rank: Any = -1,
+    world_size: Any = -1,
+) -> None:
     """Joins the job that the launcher's environment describes, and
     torch.distributed with it. Without a launcher the job is this process alone.
     Further calls do nothing.
@@ -101,17 +101,17 @@ def is_initialized() -> bool:
     return _world is not None
 
 
-def is_available():
+def is_available() -> bool:
     """True: torch with collectives is what this package is built for."""
     return True
 
 
-def get_rank(group=None) -> int:
+def get_rank(group: Any = None) -> int:
     """This process's number among the ranks of the job, or of a group."""
     return world().rank if group is None else _torch_distributed.get_rank(group)
 
 
-def get_world_size(group=None) -> int:
+def get_world_size(group: Any = None) -> int:
     """The number of ranks of the job, or of a group."""
     return world().size if group is None else _torch_distributed.get_world_size(group)
 
@@ -121,7 +121,7 @@ def get_local_rank() -> int:
     return world().local_rank
 
 
-def barrier(group=None, **options):
+def barrier(group: Any = None, **options: Any) -> None:
     """Returns when every rank has come."""
     if group is None:
         world().barrier()
@@ -129,7 +129,7 @@ def barrier(group=None, **options):
         _torch_distributed.barrier(group, **options)
 
 
-def of_rank_0(value):
+def of_rank_0(value: Any) -> Any:
     """What rank 0 has: a value that every rank brings, and that should be the same."""
     if get_world_size() == 1 or not _torch_distributed.is_initialized():
         return value
@@ -138,7 +138,7 @@ def of_rank_0(value):
     return box[0]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Everything else is torch's: all_reduce, broadcast, ReduceOp, new_group, …
     if name.startswith("__"):
         raise AttributeError(name)

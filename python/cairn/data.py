@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch.utils.data import DataLoader
@@ -17,22 +17,22 @@ class IndexedDataset(torch.utils.data.Dataset):
     """The sequences in PREFIX.bin and PREFIX.idx, as `cairn preprocess` and Megatron
     write them: item i is a tensor of token ids."""
 
-    def __init__(self, prefix):
+    def __init__(self, prefix: str | os.PathLike[str]) -> None:
         self._prefix = os.fspath(prefix)
         self._files = _core.IndexedDataset(self._prefix)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._files)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self._files[index]
 
     @property
-    def tokens(self):
+    def tokens(self) -> int:
         """The number of tokens in all sequences."""
         return self._files.tokens
 
-    def __reduce__(self):  # to the processes of a DataLoader
+    def __reduce__(self) -> Any:  # to the processes of a DataLoader
         return IndexedDataset, (self._prefix,)
 
 
@@ -44,7 +44,7 @@ class GPTDataset(torch.utils.data.Dataset):
         train, valid, test = cairn.data.GPTDataset.splits("my_text_document", 1024, split="949,50,1")
     """
 
-    def __init__(self, samples):
+    def __init__(self, samples: Any) -> None:
         self._samples = samples
 
     @classmethod
@@ -77,10 +77,10 @@ class GPTDataset(torch.utils.data.Dataset):
         )
         return tuple(cls(part) if part is not None else None for part in built)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._samples)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self._samples[index]
 
 
@@ -88,8 +88,8 @@ class EngineLoader:
     """Micro batches of this rank's samples, each epoch in another order."""
 
     def __init__(
-        self, dataset, batch_size, collate_fn=None, drop_last=False, workers=0, shuffle=True, ranks=None, rank=None
-    ):
+        self, dataset: Any, batch_size: int, collate_fn: Optional[Callable[[Any], Any]] = None, drop_last: bool = False, workers: int = 0, shuffle: bool = True, ranks: Any = None, rank: Any = None
+    ) -> None:
         if isinstance(dataset, torch.utils.data.IterableDataset):
             self._sampler = None
         else:
@@ -109,16 +109,16 @@ class EngineLoader:
         )
         self._epoch = -1
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._loader)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         self._epoch += 1
         if self._sampler is not None:
             self._sampler.set_epoch(self._epoch)
         return iter(self._loader)
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """The next loop goes through this epoch."""
         self._epoch = epoch - 1
 
@@ -126,14 +126,14 @@ class EngineLoader:
 class RepeatingLoader:
     """A loader without an end: it begins again."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._items = iter(loader)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         try:
             return next(self._items)
         except StopIteration:

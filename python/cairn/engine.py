@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 import torch
 
 from . import comm, zero
+from ._compiled import WholePasses
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
@@ -122,7 +123,7 @@ def _trained(parameters):
 class Engine(torch.nn.Module):
     """Trains a module. Made by initialize(); every rank makes the same calls."""
 
-    def __init__(self, module, core, groups, settings, client=None):
+    def __init__(self, module: Any, core: Any, groups: Any, settings: Any, client: Any = None) -> None:
         super().__init__()
         self.module = module
         self._core = core
@@ -141,8 +142,12 @@ class Engine(torch.nn.Module):
         self.lr_scheduler = None
         self.training_dataloader = None
         self._scheduler_of_program = False
+        self._whole_passes = None
         if self.zero_optimization_stage() == 3:
             _guard_state_dict(module)
+            sliced = [parameter for parameter in module.parameters() if zero.is_sliced(parameter)]
+            if sliced:
+                self._whole_passes = WholePasses(self, module, sliced)
 
     def _adopt(self, lr_scheduler, client_optimizer):
         """Takes a schedule of the program's, or shows the configured one."""
@@ -164,7 +169,7 @@ class Engine(torch.nn.Module):
 
     # --- the passes ---
 
-    def forward(self, *inputs, **named):
+    def forward(self, *inputs: Any, **named: Any) -> Any:
         """The module's forward. Floating-point tensors come in the type that the
         module computes in, on its device; integers are moved, never cast."""
         inputs = [self._prepared(each) for each in inputs]
@@ -184,12 +189,16 @@ class Engine(torch.nn.Module):
         return value
 
     def backward(
-        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **refused
+        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **refused: Any
     ) -> torch.Tensor:
         """Scales the loss, divides it by the accumulation steps, and runs autograd."""
         if retain_graph or not scale_wrt_gas or refused:
             raise _core.UsageError("backward(loss) takes the loss alone: the engine keeps no graph, and it divides the loss")
-        self._core.backward(loss)
+        try:
+            self._core.backward(loss)
+        finally:
+            if self._whole_passes is not None:
+                self._whole_passes.close()
         return loss
 
     def step(self, lr_kwargs: None = None) -> None:
@@ -244,35 +253,41 @@ class Engine(torch.nn.Module):
         """True when the next step() updates the weights."""
         return self._core.is_gradient_accumulation_boundary()
 
-    def no_sync(self):
+    def no_sync(self) -> _core.NoSync:
         """A scope whose passes add gradients up without averaging them (stages 0, 1)."""
         return self._core.no_sync()
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Engine:
+        """Training or evaluation mode."""
         super().train(mode)
         if hasattr(self, "_core"):
             self._core.train(mode)
         return self
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: the engine forgets gradients when it has used them."""
 
-    def compile(self, *args, **options):
-        """Compiles the module in place. Not at stage 3, whose parameters' memory
-        comes and goes, which compiled code does not expect."""
-        if self.zero_optimization_stage() == 3 and self.world_size > 1:
-            raise _core.UsageError(
-                "engine.compile(): compiled code holds on to memory that stage 3 takes away between uses; use stages 0 to 2"
-            )
+    def compile(self, *args: Any, **options: Any) -> None:
+        """Compiles the module in place. At stage 3 its parameters are whole over a pass
+        then, as they are when the program itself compiles the module or parts of it:
+        they take the memory of stage 2, and are sent once a pass."""
+        if self._whole_passes is not None:
+            if options.get("mode") in ("reduce-overhead", "max-autotune"):
+                raise _core.UsageError(
+                    f"engine.compile(): mode {options['mode']!r} repeats CUDA graphs, and weights of stage 3 are at other "
+                    'addresses each time; use "default" or "max-autotune-no-cudagraphs"'
+                )
+            self._whole_passes.want()
         self.module.compile(*args, **options)
 
-    def allreduce_gradients(self, bucket_size=None):
+    def allreduce_gradients(self, bucket_size: Any = None) -> None:
         """Does nothing: backward averages the gradients."""
 
     # --- facts ---
 
     @property
     def device(self) -> torch.device:
+        """The device as torch names it."""
         return torch.device(self._core.device)
 
     @property
@@ -332,10 +347,12 @@ class Engine(torch.nn.Module):
     def bfloat16_enabled(self) -> bool:
         return self._settings["bfloat16_enabled"]
 
-    def gradient_clipping(self):
+    def gradient_clipping(self) -> float:
+        """The norm that gradients are clipped to; 0: they are not."""
         return self._config.get("gradient_clipping", 1.0)
 
-    def dynamic_loss_scale(self):
+    def dynamic_loss_scale(self) -> bool:
+        """True where the loss scale follows overflows."""
         return self.fp16_enabled() and self._config.get("fp16", {}).get("loss_scale", 0) == 0
 
     @property
@@ -385,7 +402,7 @@ class Engine(torch.nn.Module):
         self._core.save_checkpoint(save_dir, None if tag is None else str(tag), state, {}, wait)
         return True
 
-    def finish_checkpoint(self):
+    def finish_checkpoint(self) -> None:
         """Waits for a save under way; raises if the last one failed."""
         self._core.finish_checkpoint()
 
@@ -460,7 +477,7 @@ class Engine(torch.nn.Module):
 
     save_fp16_model = save_16bit_model
 
-    def deepspeed_io(self, dataset, batch_size=None, collate_fn=None, num_local_io_workers=0):
+    def deepspeed_io(self, dataset: Any, batch_size: Optional[int] = None, collate_fn: Optional[Callable[[Any], Any]] = None, num_local_io_workers: int = 0) -> EngineLoader:
         """A loader of this rank's samples, a micro batch at a time."""
         return EngineLoader(
             dataset,
@@ -470,26 +487,31 @@ class Engine(torch.nn.Module):
             workers=num_local_io_workers,
         )
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Lets go of the engine's memory. The module keeps what it has."""
+        if self._whole_passes is not None:
+            self._whole_passes.close()
         zero._engines.discard(self)
 
 
 class ConfiguredSchedule:
     """The schedule of the configuration, which the engine moves."""
 
-    def __init__(self, engine):
+    def __init__(self, engine: Engine) -> None:
         self._engine = weakref.ref(engine)
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> list[float]:
+        """Learning rates of the next update, of each group."""
         return self._engine()._core.learning_rates()
 
     get_lr = get_last_lr
 
-    def step(self, *_):
+    def step(self, *_: Any) -> None:
+        """Refused: the engine steps."""
         raise _core.UsageError("lr_scheduler.step(): engine.step() moves the schedule on")
 
-    def state_dict(self):
+    def state_dict(self) -> None:
+        """Refused: the engine saves."""
         raise _core.UsageError("lr_scheduler.state_dict(): engine.save_checkpoint() keeps the schedule")
 
 

@@ -1,6 +1,9 @@
 """Optimizers of torch in terms of the engine's, and the engine's in terms of torch's."""
 
+from __future__ import annotations
+
 import collections
+from typing import Any, Optional
 
 import torch
 
@@ -76,7 +79,7 @@ def _section_of(optimizer):
     return {"type": settings["type"], "params": {**values, **settings["params"]}}, None
 
 
-def translated(optimizer, allow_untested):
+def translated(optimizer: torch.optim.Optimizer, allow_untested: Any) -> tuple[Optional[dict[str, Any]], Optional[torch.optim.Optimizer]]:
     """What trains in an optimizer's place: the `optimizer` section of a configuration,
     whose update the engine has, or a copy of the optimizer that the engine runs on its
     weights."""
@@ -112,7 +115,7 @@ class EngineOptimizer(torch.optim.Optimizer):
     """The engine's optimizer as torch's schedulers and programs want it: groups with
     values that can be read and changed. The engine steps it."""
 
-    def __init__(self, core, groups, client=None):
+    def __init__(self, core: Any, groups: Any, client: Any = None) -> None:
         self._core = core
         self._client = client
         values = self._values()
@@ -128,7 +131,7 @@ class EngineOptimizer(torch.optim.Optimizer):
             return values
         return [{"lr": value["lr"]} for value in values]  # the others are the program's
 
-    def push(self):
+    def push(self) -> None:
         """Gives the engine the values that the program has changed."""
         if self._client is not None:
             for theirs, group in zip(self._client.param_groups, self.param_groups):
@@ -139,32 +142,36 @@ class EngineOptimizer(torch.optim.Optimizer):
                 self._core.set_group_values(number, changed)
                 seen.update(changed)
 
-    def pull(self):
+    def pull(self) -> None:
         """Shows the values that the engine uses next."""
         for group, seen, values in zip(self.param_groups, self._seen, self._values()):
             group.update(values)
             seen.update(values)
 
     @property
-    def cur_scale(self):
+    def cur_scale(self) -> float:
         """The factor of the loss."""
         return self._core.loss_scale
 
     loss_scale = cur_scale
 
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> None:
+        """Refused: the engine steps."""
         raise _core.UsageError("optimizer.step(): call engine.step(), which clips, updates and moves the schedule on")
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: the engine forgets gradients when it has used them."""
 
-    def backward(self, loss, **_):
+    def backward(self, loss: torch.Tensor, **_: Any) -> None:
+        """Refused: the engine runs backward."""
         raise _core.UsageError("optimizer.backward(loss): call engine.backward(loss)")
 
-    def state_dict(self):
+    def state_dict(self) -> None:
+        """Refused: the engine saves."""
         raise _core.UsageError(
             "optimizer.state_dict(): the states are spread over the ranks; call engine.save_checkpoint(folder)"
         )
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Refused: the engine loads."""
         raise _core.UsageError("optimizer.load_state_dict(): call engine.load_checkpoint(folder)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from ._library import _core
 
@@ -16,7 +17,7 @@ class Tokenizer:
         tokenizer.decode(ids)
     """
 
-    def __init__(self, path="", *, type="", vocab_file="", merge_file="", add_special_tokens=True):
+    def __init__(self, path: str | os.PathLike[str] = "", *, type: str = "", vocab_file: str | os.PathLike[str] = "", merge_file: str | os.PathLike[str] = "", add_special_tokens: bool = True) -> None:
         self._arguments = (os.fspath(path), type, os.fspath(vocab_file), os.fspath(merge_file), add_special_tokens)
         self._core = _core.Tokenizer(*self._arguments)
 
@@ -24,11 +25,11 @@ class Tokenizer:
         """The ids of a text."""
         return self._core.encode(text)
 
-    def decode(self, ids) -> str:
+    def decode(self, ids: Any) -> str:
         """The text of ids. Bytes that are no UTF-8 are replaced; decode_bytes() has them."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
-    def decode_bytes(self, ids) -> bytes:
+    def decode_bytes(self, ids: Any) -> bytes:
         """The bytes of ids."""
         return self._core.decode([int(each) for each in ids])
 
@@ -48,10 +49,10 @@ class Tokenizer:
     def __len__(self) -> int:
         return self._core.vocab_size
 
-    def __call__(self, text):
+    def __call__(self, text: Any) -> Any:
         return self.encode(text)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         path, kind, vocab_file, merge_file, add = self._arguments
         return _restored, (path, kind, vocab_file, merge_file, add)
 

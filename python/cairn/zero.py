@@ -1,9 +1,12 @@
 """ZeRO stage 3 from Python: parameters that are born sliced, and parameters made
 whole for a while."""
 
+from __future__ import annotations
+
 import json
 import os
 import weakref
+from typing import Any, Optional
 
 import torch
 
@@ -13,7 +16,7 @@ from ._library import _core
 _engines = weakref.WeakSet()
 
 
-def read_config(config):
+def read_config(config: Any) -> dict[str, Any]:
     """A configuration as a dict, from a path or from a dict."""
     if config is None:
         return {}
@@ -35,18 +38,18 @@ class Init:
 
     def __init__(
         self,
-        module=None,
-        data_parallel_group=None,
-        mem_efficient_linear=True,
-        remote_device=None,
-        pin_memory=False,
-        config_dict_or_path=None,
-        config=None,
-        enabled=True,
-        dtype=None,
-        mpu=None,
-        **others,
-    ):
+        module: Any = None,
+        data_parallel_group: Any = None,
+        mem_efficient_linear: bool = True,
+        remote_device: Any = None,
+        pin_memory: bool = False,
+        config_dict_or_path: Any = None,
+        config: Any = None,
+        enabled: bool = True,
+        dtype: Optional[torch.dtype] = None,
+        mpu: Any = None,
+        **others: Any,
+    ) -> None:
         for name, value in (
             ("module", module),
             ("data_parallel_group", data_parallel_group),
@@ -66,13 +69,12 @@ class Init:
                     dtype = kind
         self._scope = _core.Init(dtype, enabled, comm.world() if enabled else None)
 
-    def __enter__(self):
+    def __enter__(self) -> Init:
         self._scope.__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self._scope.__exit__(*error)
-        return False
 
 
 def _engine_of(parameter):
@@ -82,7 +84,7 @@ def _engine_of(parameter):
     return None
 
 
-def is_sliced(parameter):
+def is_sliced(parameter: torch.Tensor) -> bool:
     """True while a rank has no more than its part of the parameter."""
     return parameter.numel() > 0 and parameter.untyped_storage().nbytes() == 0
 
@@ -96,7 +98,7 @@ class GatheredParameters:
                 net.head.weight.data.zero_()
     """
 
-    def __init__(self, params, modifier_rank=None, fwd_module=None, enabled=True):
+    def __init__(self, params: Any, modifier_rank: Optional[int] = None, fwd_module: Any = None, enabled: bool = True) -> None:
         self._scope = None
         if not enabled:
             return
@@ -108,11 +110,10 @@ class GatheredParameters:
             raise _core.UsageError("zero.GatheredParameters: the parameters belong to several engines; open a scope each")
         self._scope = _core.GatheredParameters(engines.pop()._core, params, modifier_rank)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self._scope is not None:
             self._scope.__enter__()
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         if self._scope is not None:
             self._scope.__exit__(*error)
-        return False

@@ -43,6 +43,17 @@ class Examples(unittest.TestCase):
         if cairn:
             self.assertEqual(self.losses(cairn, "launch", "--num_gpus", "2", script, "--stage", "3"), spread)
 
+    def test_a_program_for_deepspeed_as_it_is(self):
+        folder = os.path.join(EXAMPLES, "gpt_lite")
+        script = os.path.join(folder, "gptlite_deepspeed.py")
+        config = os.path.join(folder, "gptlite_config_ds.json")
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        for start in ([sys.executable], torchrun):
+            output = self.run_command(*start, script, "--deepspeed_config", config)
+            losses = [float(loss) for loss in re.findall(r"Epoch: \d+, Step: \d+, Loss: ([0-9.]+)", output)]
+            self.assertEqual(len(losses), 20, output)
+            self.assertLess(losses[-1], losses[0] / 4)
+
     def test_the_notebook(self):
         # Cell by cell, as a notebook runs them: no kernel has to be installed for it.
         with open(os.path.join(EXAMPLES, "notebook.ipynb"), encoding="utf-8") as file:

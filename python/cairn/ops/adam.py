@@ -1,6 +1,10 @@
 """Adam. Given to initialize(), the engine's own update takes its place: fused, on
 the parameters' shards, in host memory with offload."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 
 
@@ -8,16 +12,16 @@ class _Adam(torch.optim.AdamW):
     # Outside of an engine it is torch's, and computes the same.
     def __init__(
         self,
-        model_params,
-        lr=1e-3,
-        bias_correction=True,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0.0,
-        amsgrad=False,
-        decoupled=True,
-        foreach=None,
-    ):
+        model_params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        decoupled: bool = True,
+        foreach: Any = None,
+    ) -> None:
         if amsgrad:
             raise ValueError("Adam with amsgrad=True is not built")
         self.cairn_config = {
@@ -30,7 +34,8 @@ class _Adam(torch.optim.AdamW):
         for group in self.param_groups:
             group["decoupled_weight_decay"] = bool(decoupled)
 
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
+        """Refused: the engine steps."""
         if not self.cairn_config["params"]["bias_correction"]:
             raise RuntimeError("Adam without bias correction works with an engine only: pass it to initialize()")
         return super().step(closure)
@@ -41,16 +46,16 @@ class DeepSpeedCPUAdam(_Adam):
 
     def __init__(
         self,
-        model_params,
-        lr=1e-3,
-        bias_correction=True,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        amsgrad=False,
-        adamw_mode=True,
-        fp32_optimizer_states=True,
-    ):
+        model_params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        adamw_mode: bool = True,
+        fp32_optimizer_states: bool = True,
+    ) -> None:
         if not fp32_optimizer_states:
             raise ValueError("DeepSpeedCPUAdam: states are kept in fp32 only")
         super().__init__(model_params, lr, bias_correction, betas, eps, weight_decay, amsgrad, adamw_mode)
@@ -61,16 +66,16 @@ class FusedAdam(_Adam):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        bias_correction=True,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        adam_w_mode=True,
-        weight_decay=0.0,
-        amsgrad=False,
-        set_grad_none=True,
-    ):
+        params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        adam_w_mode: bool = True,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        set_grad_none: bool = True,
+    ) -> None:
         super().__init__(params, lr, bias_correction, betas, eps, weight_decay, amsgrad, adam_w_mode)
 
 

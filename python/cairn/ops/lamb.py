@@ -1,5 +1,9 @@
 """LAMB, which only an engine runs."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from ._for_engine import ForEngine
 
 
@@ -8,15 +12,15 @@ class FusedLamb(ForEngine):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        bias_correction=True,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0.0,
-        max_coeff=10.0,
-        min_coeff=0.01,
-    ):
+        params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        max_coeff: float = 10.0,
+        min_coeff: float = 0.01,
+    ) -> None:
         super().__init__(
             params,
             "Lamb",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import torch
 
@@ -20,7 +20,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 class PipelineEngine(Engine):
     """Trains a PipelineModule. Made by initialize(); every rank makes the same calls."""
 
-    def __init__(self, module, core, groups, settings, client=None):
+    def __init__(self, module: Any, core: Any, groups: Any, settings: Any, client: Any = None) -> None:
         super().__init__(module, core, groups, settings, client)
         self._batches: Optional[Iterator] = None
 
@@ -47,7 +47,7 @@ class PipelineEngine(Engine):
         """Micro batches of an update, on each copy of the model."""
         return self.gradient_accumulation_steps()
 
-    def set_dataloader(self, loader) -> None:
+    def set_dataloader(self, loader: Any) -> None:
         """Makes train_batch() without an iterator take its items from here."""
         self.training_dataloader = loader
         self._batches = iter(RepeatingLoader(loader))
@@ -113,7 +113,7 @@ class PipelineEngine(Engine):
 
         return next_batch
 
-    def deepspeed_io(self, dataset, batch_size=None, collate_fn=None, num_local_io_workers=0):
+    def deepspeed_io(self, dataset: Any, batch_size: Optional[int] = None, collate_fn: Optional[Callable[[Any], Any]] = None, num_local_io_workers: int = 0) -> EngineLoader:
         """A loader of the samples of this copy of the model, a micro batch at a time."""
         return EngineLoader(
             dataset,
@@ -125,7 +125,7 @@ class PipelineEngine(Engine):
             rank=self.module._core.data_rank,
         )
 
-    def module_state_dict(self, exclude_frozen_parameters=False):
+    def module_state_dict(self, exclude_frozen_parameters: bool = False) -> None:
         """Refused: no rank has the whole module."""
         raise _core.UsageError(
             "module_state_dict(): a stage has only its layers; call engine.save_checkpoint(folder), and cairn.load(folder) "

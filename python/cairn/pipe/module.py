@@ -17,7 +17,7 @@ class LayerSpec:
     cairn.pipe.LayerSpec(torch.nn.Linear, 8, 16)
     """
 
-    def __init__(self, typename: type, *module_args: Any, **module_kwargs: Any):
+    def __init__(self, typename: type, *module_args: Any, **module_kwargs: Any) -> None:
         if not (isinstance(typename, type) and issubclass(typename, torch.nn.Module)):
             raise _core.UsageError(f"LayerSpec: {typename!r} is not a class of torch.nn.Module")
         self.typename = typename
@@ -45,7 +45,7 @@ class TiedLayerSpec(LayerSpec):
         forward_fn: Optional[Callable[[torch.nn.Module, Any], Any]] = None,
         tied_weight_attr: Union[str, Sequence[str]] = ("weight",),
         **module_kwargs: Any,
-    ):
+    ) -> None:
         super().__init__(typename, *module_args, **module_kwargs)
         self.key = key
         self.forward_fn = forward_fn
@@ -59,7 +59,7 @@ def _call(module, inputs):
 class _Layer:
     """A layer as the compiled half asks for it."""
 
-    def __init__(self, owner, number, given):
+    def __init__(self, owner: Any, number: Any, given: Any) -> None:
         self._owner = owner
         self._number = number
         self._given = given
@@ -99,7 +99,7 @@ class _Layer:
         self._owner._made[self._number] = module
         return module
 
-    def count(self):
+    def count(self) -> None:
         """Counts the parameters, without memory where that goes."""
         if self.build is None:
             self.parameters = 0
@@ -154,7 +154,7 @@ class PipelineModule(torch.nn.Module):
         checkpointable_layers: None = None,
         dynamic_shape: bool = False,
         use_reentrant: bool = False,
-    ):
+    ) -> None:
         super().__init__()
         for name, value in (
             ("activation_checkpoint_func", activation_checkpoint_func),

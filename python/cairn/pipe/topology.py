@@ -6,7 +6,7 @@ from __future__ import annotations
 class PipeDataParallelTopology:
     """`num_pp` stages, each on `num_dp` ranks. Neighbours in rank are copies."""
 
-    def __init__(self, num_pp: int, num_dp: int):
+    def __init__(self, num_pp: int, num_dp: int) -> None:
         self._dims = {"pipe": num_pp, "data": num_dp}
 
     def get_dim(self, axis: str) -> int:

@@ -1,6 +1,9 @@
 """Modules at the places where DeepSpeed has them."""
 
+from __future__ import annotations
+
 import logging
+from typing import Any
 
 from ..data import RepeatingLoader
 from . import zero_to_fp32
@@ -8,7 +11,7 @@ from . import zero_to_fp32
 logger = logging.getLogger("cairn")
 
 
-def log_dist(message, ranks=None, level=logging.INFO):
+def log_dist(message: object, ranks: Any = None, level: Any = logging.INFO) -> None:
     """Logs a message on some ranks; with none given, or -1, on all."""
     from .. import comm
 

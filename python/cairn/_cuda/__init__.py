@@ -1,0 +1,1 @@
+"""The compiled half of the package for machines with GPUs, where it was built."""
