@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
+#include <cairn/model/parameters.h>
 #include <cairn/model/presets.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,7 +71,10 @@ Program program_from(const Json& json, StateBytes& states) {
       .bucket_copies = json.value("bucket_copies", 2.0),
       .second_copy_bytes = json.value("second_copy_bytes", 0.0),
       .live_elements = json.value("live_elements", 0.0),
-      .fragmentation = json.value("fragmentation", 0.0)};
+      .fragmentation = json.value("fragmentation", 0.0),
+      .step_bytes = json.value("step_bytes", 0.0),
+      .step_reads = json.value("step_reads", 0.0),
+      .reduces_whole = json.value("reduces_whole", false)};
 }
 
 RunLayout layout_from(const Json& row) {
@@ -138,6 +142,7 @@ PublishedRow row_from(const Json& row, const Json& programs) {
       .layout = layout_from(row),
       .allocator = row.value("allocator", false),
       .largest = row.value("largest", false),
+      .impossible = row.value("impossible", std::string()),
       .not_judged = row.value("not_judged", std::string()),
       .memory_judged = row.value("memory_judged", true),
       .fit = row.at("fit")};
@@ -217,6 +222,19 @@ std::int64_t smallest_tensor_that_fits(const PublishedRow& row) {
     }
   }
   return 0;
+}
+
+double least_bytes(const PublishedRow& row) {
+  const model::ModelDescription& d = row.training.model;
+  const RunLayout& run = row.layout;
+  const double held = static_cast<double>(model::count_parameters(d).all) /
+      static_cast<double>(run.tensor * run.pipeline);
+  const double owned =
+      run.zero_stage >= 1 ? held / static_cast<double>(run.data()) : held;
+  const double inputs = 2 *
+      static_cast<double>(d.layers * d.hidden * row.training.sequence *
+                          run.micro_batch);
+  return 4 * held + 12 * owned + inputs;
 }
 
 std::int64_t largest_batch_that_fits(const PublishedRow& row) {

@@ -27,6 +27,8 @@ struct PublishedRow {
   /// The table says that fewer model parallel ranks or twice the batch do not
   /// fit.
   bool largest = false;
+  /// Why the table's degree of model parallelism cannot be; empty: it can.
+  std::string impossible;
   /// Why its speed is shown and not judged; empty: it is judged.
   std::string not_judged;
   /// False for a reading of what an allocator has kept, not of what it needs.
@@ -58,6 +60,10 @@ Prediction predict(
 /// The smallest degree of tensor parallelism with which a row's model fits, at
 /// one sample a rank; 0 if none does.
 std::int64_t smallest_tensor_that_fits(const PublishedRow& row);
+/// What no program does without that trains the row's model on its ranks with
+/// Adam in 16 bits and computes blocks again: weights and gradients in 16 bits,
+/// the optimizer's states, and the inputs of the blocks.
+double least_bytes(const PublishedRow& row);
 /// The largest batch, as a power of two, that fits with the row's degrees.
 std::int64_t largest_batch_that_fits(const PublishedRow& row);
 

@@ -343,9 +343,10 @@ class Estimator {
     const double width = wire_bytes(run_.gradient_bits) *
         (run_.gradient_bits == 16 ? training_.program.reduced_bytes / 2 : 1);
     const double amount = share.parameters * width;
-    double time = run_.zero_stage == 0
-        ? network_.all_reduce(data_group(), amount)
-        : network_.reduce_scatter(shard_group(), amount);
+    const bool whole = run_.zero_stage == 0 ||
+        (run_.zero_stage == 1 && training_.program.reduces_whole);
+    double time = whole ? network_.all_reduce(data_group(), amount)
+                        : network_.reduce_scatter(shard_group(), amount);
     const std::int64_t copies = run_.data() * run_.context / shard_ranks(run_);
     if (run_.zero_stage > 0 && copies > 1) {
       time += network_.all_reduce(
@@ -383,10 +384,12 @@ class Estimator {
       const {
     StepTime step;
     double held = 0;
+    double tensors = 0;
     double forward = 0;
     for (std::size_t p = stage; p < parts.size(); p += stages()) {
       forward += parts[p].cost.forward;
       held += shares_[p].parameters;
+      tensors += static_cast<double>(shares_[p].specs.size());
       if (run_.zero_stage < 2) {
         const Hiding hiding{
             constants_.interference,
@@ -412,7 +415,12 @@ class Estimator {
     // and for the update.
     const double moved =
         2 * (each.master + each.moments) + 2 * each.gradient + each.parameter;
-    step.optimizer = block_time_.traffic((1 - away) * owned * moved);
+    const Program& program = training_.program;
+    const double gradients = run_.zero_stage >= 2 ? owned : held;
+    step.optimizer =
+        block_time_.traffic(
+            (1 - away) * owned * moved + gradients * program.step_bytes) +
+        tensors * program.step_reads * constants_.read_seconds;
     if (away > 0) {
       step.offload = offload_seconds(away * owned);
     }

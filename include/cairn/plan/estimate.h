@@ -59,6 +59,14 @@ struct Program {
   double live_elements = 0;
   /// Memory that is lost between live tensors.
   double fragmentation = 0;
+  /// Bytes that an update moves beside the optimizer's own, for each gradient
+  /// that a rank holds: flattening, copies, checks for overflow, norms.
+  double step_bytes = 0;
+  /// Numbers that the host waits for during an update, for each tensor of
+  /// gradients.
+  double step_reads = 0;
+  /// Stage 1 sums whole gradients on all ranks, as stage 0 does.
+  bool reduces_whole = false;
 };
 
 /// Bytes of the training state of each parameter.

@@ -13,9 +13,9 @@ struct Constants {
   double memory_share = 0.85;
   /// Passes over memory of what is not a product, in units of the least that
   /// is possible: fitted.
-  double pieces = 4.7;
+  double pieces = 4.3;
   double eager = 2.27;
-  double fused = 1.25;
+  double fused = 1.15;
   double compiled = 1;
   /// Speed of fused attention, of that of large products, PyTorch's and the
   /// kind of cuDNN's: fitted.
@@ -32,6 +32,9 @@ struct Constants {
   double interference = 0.3;
   /// Seconds that the host takes to launch a kernel.
   double launch_seconds = 5e-6;
+  /// Seconds until the host has a number that the GPU has yet to compute: a few
+  /// launches, and the way back.
+  double read_seconds = 50e-6;
 };
 
 /// estimate() with other constants, for the calibration.
