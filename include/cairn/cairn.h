@@ -12,6 +12,7 @@
 #include <cairn/engine/distributed_data_parallel.h>
 #include <cairn/engine/gathered_parameters.h>
 #include <cairn/engine/initialize.h>
+#include <cairn/engine/states_estimate.h>
 #include <cairn/model/presets.h>
 #include <cairn/nn/checkpoint.h>
 #include <cairn/optim/loss_scaler.h>

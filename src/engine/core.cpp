@@ -88,6 +88,7 @@ Core::Core(CoreOptions options)
           std::move(options.world),
           std::move(options.mesh),
           options.logger),
+      memory(job, job.speaks() && !options.description),
       calls(job),
       offered(job),
       log(job.deepspeed(),
@@ -134,9 +135,11 @@ Core::Core(CoreOptions options)
            .updater = updater,
            .offered = offered,
            .log = log,
-           .monitor = monitor}) {
+           .monitor = monitor,
+           .memory = memory}) {
   progress.schedule.apply_to(trained.optimizer->groups());
   announce(job, trained);
+  memory.begin(trained);
 }
 
 } // namespace cairn::engine

@@ -4,6 +4,7 @@
 #include "engine/build/job.h"
 #include "engine/build/offered_options.h"
 #include "engine/build/trained_model.h"
+#include "engine/memory/memory_log.h"
 #include "engine/save/checkpoints.h"
 #include "engine/save/slice_owner.h"
 #include "engine/save/training_state.h"
@@ -57,6 +58,7 @@ struct Core {
   Core& operator=(const Core&) = delete;
 
   Job job;
+  MemoryLog memory;
   CallTimes calls;
   OfferedOptions offered;
   StepLog log;

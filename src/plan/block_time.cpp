@@ -78,11 +78,27 @@ BlockTime::BlockTime(
       decoder_tokens_(
           static_cast<double>(layout.micro_batch * training.decoder_sequence)),
       ranks_(static_cast<double>(layout.tensor)),
-      passes_(passes_of(training.program.elementwise, constants)),
+      passes_(
+          gpu.measured.passes > 0
+              ? gpu.measured.passes
+              : passes_of(training.program.elementwise, constants)),
       kernels_(kernels_of(training.program.elementwise)) {}
 
-double BlockTime::traffic(double amount) const {
-  return amount / (gpu_.bandwidth * constants_.memory_share);
+double BlockTime::traffic(double bytes, double tensor) const {
+  const std::vector<SpeedAt>& curve = gpu_.measured.traffic;
+  return bytes /
+      (curve.empty() ? gpu_.bandwidth * constants_.memory_share
+                     : speed_at(curve, tensor > 0 ? tensor : bytes));
+}
+
+double BlockTime::fused_attention(double operations) const {
+  const std::vector<SpeedAt>& curve = gpu_.measured.attention;
+  return operations /
+      (curve.empty() ? flops_ *
+               (training_.program.attention == Program::Attention::fast
+                    ? constants_.fast_share
+                    : constants_.flash_share)
+                     : speed_at(curve, operations));
 }
 
 double BlockTime::alignment(double m, double n, double k) const {
@@ -92,12 +108,16 @@ double BlockTime::alignment(double m, double n, double k) const {
 }
 
 double BlockTime::product(double m, double n, double k, bool eight_bit) const {
+  const double operations = 2 * m * n * k;
+  if (!gpu_.measured.products.empty() && value_bytes_ > 2) {
+    return operations / speed_at(gpu_.measured.products, operations);
+  }
   const bool small = eight_bit && gpu_.flops_8bit > 0;
   const double rate = small
       ? gpu_.flops_8bit * constants_.eight_bit_share * gpu_.matmul_share
       : flops_ * alignment(m, n, k);
   const double operand = small ? 1 : value_bytes_;
-  return 2 * m * n * k / rate +
+  return operations / rate +
       traffic(operand * (m * k + n * k) + value_bytes_ * m * n);
 }
 
@@ -137,11 +157,7 @@ void BlockTime::add_attention(
   const double width = static_cast<double>(d.heads * d.head_size) / ranks_;
   const double operations = 4 * tokens * keys * width;
   if (training_.program.flash()) {
-    const double forward = operations * (causal ? 0.5 : 1) /
-        (flops_ *
-         (training_.program.attention == Program::Attention::fast
-              ? constants_.fast_share
-              : constants_.flash_share));
+    const double forward = fused_attention(operations * (causal ? 0.5 : 1));
     time.forward.attention += forward;
     time.backward.attention += 2.5 * forward; // it computes scores again
     return;
@@ -179,8 +195,9 @@ PieceTime BlockTime::block(std::int64_t layer) const {
   // Before a product in 8 bits its input is read for the range and cast.
   const double casts =
       small ? 2 * hidden + query + static_cast<double>(d.ffn) / ranks_ : 0;
-  time.forward.elementwise =
-      traffic(value_bytes_ * tokens * (passes_ * (whole + cut) + casts));
+  time.forward.elementwise = traffic(
+      value_bytes_ * tokens * (passes_ * (whole + cut) + casts),
+      value_bytes_ * tokens * hidden);
   const bool causal = model::kind_of(d.family) == model::ModelKind::gpt;
   add_attention(
       tokens,
@@ -202,17 +219,22 @@ PieceTime BlockTime::block(std::int64_t layer) const {
   }
   time.backward.products = 2 * time.forward.products;
   time.backward.elementwise = 2 * time.forward.elementwise;
-  const double launches =
-      kernels_ * constants_.launch_seconds * (decodes ? 1.5 : 1);
-  time.forward.host = std::max(0.0, launches - time.forward.total());
-  time.backward.host = std::max(0.0, 2 * launches - time.backward.total());
+  const double kernels = kernels_ * (decodes ? 1.5 : 1);
+  const double calls = kernels * gpu_.measured.operator_seconds;
+  const double launches = kernels * constants_.launch_seconds;
+  time.forward.host =
+      calls > 0 ? calls : std::max(0.0, launches - time.forward.total());
+  time.backward.host = calls > 0
+      ? 2 * calls
+      : std::max(0.0, 2 * launches - time.backward.total());
   return time;
 }
 
 PieceTime BlockTime::embedding() const {
   const double rows = traffic(
       value_bytes_ * (tokens_ + decoder_tokens_) * 4 *
-      static_cast<double>(training_.model.hidden));
+          static_cast<double>(training_.model.hidden),
+      value_bytes_ * tokens_ * static_cast<double>(training_.model.hidden));
   PieceTime time;
   time.forward.elementwise = rows;
   time.backward.elementwise = 2 * rows;
@@ -230,8 +252,9 @@ PieceTime BlockTime::head() const {
   time.backward.products = 2 * time.forward.products;
   // The loss reads the logits, and backward writes their gradients.
   constexpr double least_passes = 2;
-  time.forward.elementwise =
-      traffic(value_bytes_ * tokens * words * least_passes * passes_);
+  time.forward.elementwise = traffic(
+      value_bytes_ * tokens * words * least_passes * passes_,
+      value_bytes_ * tokens * words);
   time.backward.elementwise = time.forward.elementwise;
   return time;
 }

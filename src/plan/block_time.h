@@ -44,11 +44,14 @@ class BlockTime {
   PieceTime block(std::int64_t layer) const;
   PieceTime embedding() const;
   PieceTime head() const;
-  /// Seconds to read or write so many bytes.
-  double traffic(double bytes) const;
+  /// Seconds to read or write so many bytes, of tensors of so many; 0: large
+  /// ones.
+  double traffic(double bytes, double tensor = 0) const;
 
  private:
   double alignment(double m, double n, double k) const;
+  /// Seconds of attention's operations where scores stay in registers.
+  double fused_attention(double operations) const;
   double product(double m, double n, double k, bool eight_bit) const;
   /// Adds attention of `tokens` to so many keys of each sample.
   void add_attention(double tokens, double keys, bool causal, PieceTime& time)

@@ -107,6 +107,53 @@ constexpr double most = 1e9;
 constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
 constexpr std::uint64_t most_bytes = 1 << 20; // of a description
 
+/// Pairs of a size and a speed, in units of `unit`.
+std::vector<SpeedAt> curve_from(
+    const Json& list,
+    double unit,
+    const std::string& where) {
+  const auto refuse = [&] {
+    throw ConfigError(
+        {.what = "is no list of pairs of a size and a speed, both above 0, by "
+                 "growing size",
+         .where = where});
+  };
+  std::vector<SpeedAt> curve;
+  for (const Json& pair : list.is_array() ? list : Json::array({0})) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() ||
+        !pair[1].is_number()) {
+      refuse();
+    }
+    const SpeedAt point{
+        unit * pair[0].get<double>(),
+        unit * pair[1].get<double>()};
+    if (point.size <= (curve.empty() ? 0 : curve.back().size) ||
+        point.speed <= 0) {
+      refuse();
+    }
+    curve.push_back(point);
+  }
+  return curve;
+}
+
+MeasuredSpeeds measured_from(Section section) {
+  const auto curve = [&](const char* key) {
+    return curve_from(
+        section.value(key),
+        giga,
+        fmt::format("{}.{}", section.where(), key));
+  };
+  MeasuredSpeeds measured{
+      .products = curve("products"),
+      .attention = curve("attention"),
+      .traffic = curve("traffic"),
+      .passes = section.number("passes", 0.01, most),
+      .operator_seconds =
+          1e-6 * section.number_or("operator_microseconds", 0, most, 0)};
+  section.refuse_others();
+  return measured;
+}
+
 Gpu gpu_from(Section section) {
   Gpu gpu{
       .name = section.text("name"),
@@ -119,6 +166,9 @@ Gpu gpu_from(Section section) {
       .flops_32bit = tera * section.number_or("tflops_32bit", 0, most, 0),
       .context_bytes = giga * section.number_or("context_gb", 0, most, 0.6),
       .group_bytes = giga * section.number_or("group_gb", 0, most, 0.15)};
+  if (section.has("measured")) {
+    gpu.measured = measured_from(section.section("measured"));
+  }
   section.refuse_others();
   return gpu;
 }
@@ -172,6 +222,17 @@ std::string joined_names() {
 }
 
 } // namespace
+
+double speed_at(const std::vector<SpeedAt>& curve, double size) {
+  const auto above = std::ranges::lower_bound(curve, size, {}, &SpeedAt::size);
+  if (above == curve.begin() || above == curve.end()) {
+    return above == curve.begin() ? curve.front().speed : curve.back().speed;
+  }
+  const SpeedAt& low = *std::prev(above);
+  const double part =
+      std::log(size / low.size) / std::log(above->size / low.size);
+  return low.speed * std::pow(above->speed / low.speed, part);
+}
 
 Cluster cluster_from_json(std::string_view text, const std::string& where) {
   Json json;

@@ -241,6 +241,44 @@ TEST_F(Tune, OfTheLauncherTrainsAfterwards) {
       AllOf(HasSubstr("best: "), HasSubstr("the training is done")));
 }
 
+/// A program of one's own, of which only the JSON is known.
+TEST_F(Tune, TriesOutAnyProgramWithAConfiguration) {
+  folder_.write(
+      "ds.json",
+      R"({"train_batch_size": 16, "optimizer": {"type": "AdamW"},
+          "autotuning": {"enabled": true, "start_profile_step": 2,
+                         "end_profile_step": 4, "tuner_num_trials": 1}})");
+  testing::Command command(
+      line("launch --num_gpus 2 --autotuning tune '" CAIRN_BINARY_DIR
+           "/bin/any_stage_example' --deepspeed_config ds.json"));
+  const Result result = command.finish();
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  command.expect_nothing_left();
+  EXPECT_THAT(files(), ElementsAre("autotuning_results", "ds.json"));
+  const Json results = json("autotuning_results/results.json");
+  EXPECT_EQ(results["trials"].size(), 4U) << "one for each stage";
+  EXPECT_THAT(statuses(results), Each("measured"));
+  for (const Json& trial : results["trials"]) {
+    EXPECT_NEAR(
+        trial["samples_per_second"].get<double>() *
+            trial["step_seconds"].get<double>(),
+        16,
+        1e-6);
+    EXPECT_GT(trial["memory_bytes"], 0);
+  }
+  const Json best = json("autotuning_results/best.json");
+  EXPECT_EQ(
+      best,
+      results["trials"][results["best"].get<std::size_t>()]["run"]
+             ["deepspeed"]);
+  EXPECT_FALSE(best.contains("autotuning"));
+  EXPECT_THAT(
+      testing::read_text(folder_.path() / "autotuning_results/best.sh"),
+      AllOf(
+          HasSubstr("any_stage_example"),
+          HasSubstr("--deepspeed_config autotuning_results/best.json")));
+}
+
 TEST_F(Tune, OfItsPageWorksAsPrinted) {
   folder_.write(
       "ds.json",
@@ -275,7 +313,7 @@ TEST_F(Tune, RefusesWhatMakesNoSense) {
             "\"gtp\" is no model that is tuned"},
         std::pair{
             std::string("launch --autotuning tune echo hello"),
-            "only `cairn pretrain` is tuned"}}) {
+            "\"echo\" is no model that is tuned, and as a program"}}) {
     const Result result = run(words);
     EXPECT_EQ(result.code, 2) << words;
     EXPECT_THAT(result.err, HasSubstr(error));

@@ -3,6 +3,7 @@
 #include "support/run_ranks.h"
 
 #include <cairn/engine/initialize.h>
+#include <cairn/engine/states_estimate.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -69,6 +70,16 @@ void check(const distributed::World& world, int stage, const char* type) {
   };
   expect_within(report.parameters, n * parameter_bytes / parameter_share);
   expect_within(report.optimizer, n * optimizer_bytes / optimizer_share);
+  const StatesEstimate planned = estimate_states(
+      *net,
+      config::Config::load({.json = config.dump(), .world_size = world.size()}),
+      /*on_gpu=*/false);
+  expect_within(planned.parameters, n * parameter_bytes / parameter_share);
+  expect_within(
+      planned.gradients,
+      n * gradient_bytes / (stage >= 2 ? ranks : 1));
+  expect_within(planned.optimizer, n * optimizer_bytes / optimizer_share);
+  expect_within(planned.buckets, ranks == 1 ? 0 : 20000 * parameter_bytes);
   // Buffers are under way just after backward: two buckets at most, with the
   // parts that come back.
   const double part = n * gradient_bytes / (stage >= 2 ? ranks : 1);

@@ -114,7 +114,7 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
   EXPECT_THAT(
       log,
       HasSubstr("\n  by plan: parameters 4.0 MB, gradients 4.0 MB"
-                ", optimizer 8.0 MB\n"));
+                ", optimizer 8.0 MB: 16.0 MB\n"));
   EXPECT_THAT(log, HasSubstr("\n  1. train_micro_batch_size_per_gpu 3 "));
   EXPECT_THAT(log, HasSubstr("\n  2. activation checkpointing: "));
   EXPECT_THAT(
@@ -171,7 +171,7 @@ TEST(OutOfMemory, WhileTheEngineIsMade) {
   EXPECT_THAT(
       log,
       HasSubstr("by plan: parameters 64.0 MB, gradients 128.0 MB, optimizer "
-                "384.0 MB\nwhat would need less, the cheapest first:\n"
+                "384.0 MB: 576.1 MB\nwhat would need less, the cheapest first:\n"
                 "  1. zero_optimization.offload_optimizer.device \"nvme\" "));
 }
 

@@ -45,6 +45,28 @@ TEST(PlanCluster, ReadsADescription) {
   EXPECT_DOUBLE_EQ(cluster.levels[1].latency, 10e-6);
 }
 
+TEST(PlanCluster, TakesMeasuredSpeedsInPlaceOfADataSheets) {
+  nlohmann::json boxes = valid();
+  boxes["gpu"]["measured"] = {
+      {"products", {{0.001, 10}, {0.1, 1000}}},
+      {"attention", {{1, 5}}},
+      {"traffic", {{0.001, 20}, {1, 10}}},
+      {"passes", 2},
+      {"operator_microseconds", 3}};
+  const MeasuredSpeeds measured =
+      cluster_from_json(boxes.dump(), "boxes.json").gpu.measured;
+  EXPECT_DOUBLE_EQ(speed_at(measured.products, 1e6), 10e9);
+  EXPECT_DOUBLE_EQ(speed_at(measured.products, 1e7), 100e9);
+  EXPECT_DOUBLE_EQ(speed_at(measured.products, 1e9), 1000e9) << "the last one";
+  EXPECT_DOUBLE_EQ(speed_at(measured.traffic, 1), 20e9) << "the first one";
+  EXPECT_DOUBLE_EQ(measured.operator_seconds, 3e-6);
+  boxes["gpu"]["measured"]["products"] = {{0.1, 10}, {0.1, 20}};
+  EXPECT_THAT(
+      [&] { cluster_from_json(boxes.dump(), "boxes.json"); },
+      ::testing::ThrowsMessage<ConfigError>(
+          ::testing::HasSubstr("gpu.measured.products")));
+}
+
 TEST(PlanCluster, KnowsThoseThatComeWithIt) {
   for (const std::string& name : cluster_names()) {
     SCOPED_TRACE(name);

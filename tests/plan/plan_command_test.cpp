@@ -147,6 +147,29 @@ TEST(PlanCommand, SearchesAndWritesTheBest) {
       Json::parse(again.out)[0].at("iteration_seconds").get<double>(),
       1e-9);
   EXPECT_EQ(testing::run({"/bin/bash", "-n", best + "/launch.sh"}).code, 0);
+  // So is a layout that is given rather than found.
+  const std::string copy = (folder / "copy").string();
+  ASSERT_EQ(
+      testing::run(cairn(
+                       "plan",
+                       {"@" + best + "/flags",
+                        "--cluster",
+                        "dgx-h100",
+                        "--num-gpus",
+                        "8",
+                        "--write",
+                        copy}))
+          .code,
+      0);
+  const Result third = testing::run(cairn(
+      "plan",
+      {"@" + copy + "/flags",
+       "--cluster",
+       "dgx-h100",
+       "--num-gpus",
+       "8",
+       "--json"}));
+  EXPECT_EQ(third.out, again.out) << third.err;
 }
 
 TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {

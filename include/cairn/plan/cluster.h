@@ -11,6 +11,32 @@
 
 namespace cairn::plan {
 
+/// A speed that was measured at a size.
+struct SpeedAt {
+  double size = 0;
+  double speed = 0;
+};
+
+/// What was measured on a machine, in place of what its data sheet says.
+struct MeasuredSpeeds {
+  /// Operations a second of products, by the operations of one.
+  std::vector<SpeedAt> products;
+  /// Operations a second of fused attention, by those of a layer's call.
+  std::vector<SpeedAt> attention;
+  /// Bytes a second of reading and writing, by the bytes of a tensor.
+  std::vector<SpeedAt> traffic;
+  /// Passes over memory of element-wise operators, in units of the least that
+  /// is possible; 0: those of the program.
+  double passes = 0;
+  /// Seconds that an operator takes however little it does, where the processor
+  /// that computes is the one that calls it.
+  double operator_seconds = 0;
+};
+
+/// The speed at a size: between the measured ones on logarithmic axes, and
+/// that of the nearest one outside of them.
+double speed_at(const std::vector<SpeedAt>& curve, double size);
+
 struct Gpu {
   std::string name;
   double memory_bytes = 0;
@@ -26,6 +52,7 @@ struct Gpu {
   /// buffers, and for NCCL's with each kind of group.
   double context_bytes = 0.6e9;
   double group_bytes = 0.15e9;
+  MeasuredSpeeds measured{};
 };
 
 /// A level of the network: what connects so many ranks.

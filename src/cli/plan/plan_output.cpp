@@ -366,7 +366,8 @@ void write_plan(
     const PlanRequest& request) {
   const RunLayout& run = estimate.layout;
   std::filesystem::create_directories(folder);
-  Json json;
+  Json json = Json::parse(request.deepspeed);
+  json.erase("gradient_accumulation_steps");
   json["train_batch_size"] = run.global_batch;
   json["train_micro_batch_size_per_gpu"] = run.micro_batch;
   json["zero_optimization"]["stage"] = run.zero_stage;

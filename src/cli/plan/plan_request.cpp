@@ -2,6 +2,7 @@
 
 #include "cli/program/own_flags.h"
 #include "config/internal/flag_file.h"
+#include "config/internal/hjson.h"
 #include "plan/internal/from_config.h"
 
 #include <cairn/base/error.h>
@@ -133,6 +134,27 @@ void drop(std::vector<std::string>& flags, std::string_view name, int values) {
       ++i;
     }
   }
+}
+
+/// The flags that no layout replaces.
+std::vector<std::string> without_layout(std::vector<std::string> flags) {
+  for (const char* name :
+       {"--tensor-model-parallel-size",
+        "--pipeline-model-parallel-size",
+        "--context-parallel-size",
+        "--expert-model-parallel-size",
+        "--zero-stage",
+        "--num-virtual-stages-per-pipeline-rank",
+        "--num-layers-per-virtual-pipeline-stage",
+        "--pipeline-schedule",
+        "--micro-batch-size",
+        "--global-batch-size",
+        "--deepspeed_config"}) {
+    drop(flags, name, 1);
+  }
+  drop(flags, "--sequence-parallel", 0);
+  drop(flags, "--checkpoint-activations", 0);
+  return flags;
 }
 
 } // namespace
@@ -309,6 +331,10 @@ std::optional<PlanRequest> plan_request(
     request.tokens = static_cast<double>(*config.flags.training.train_samples) *
         static_cast<double>(request.training.sequence);
   }
+  request.model_flags = without_layout(flags);
+  if (const auto& file = config.flags.deepspeed.config) {
+    request.deepspeed = config::plain_json(config::read_hjson_file(*file));
+  }
   if (one) {
     request.layout = plan::layout_of(config);
     return request;
@@ -338,18 +364,6 @@ std::optional<PlanRequest> plan_request(
   if (own("--top")) {
     search.best = static_cast<std::size_t>(count_from("--top", *own("--top")));
   }
-  // The chosen layout replaces these flags; the others are kept.
-  for (const char* name :
-       {"--tensor-model-parallel-size",
-        "--pipeline-model-parallel-size",
-        "--context-parallel-size",
-        "--zero-stage",
-        "--global-batch-size"}) {
-    drop(flags, name, 1);
-  }
-  drop(flags, "--sequence-parallel", 0);
-  drop(flags, "--checkpoint-activations", 0);
-  request.model_flags = flags;
   return request;
 }
 

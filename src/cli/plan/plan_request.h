@@ -35,6 +35,7 @@ struct PlanRequest {
   plan::EstimateOptions options;
   std::optional<std::string> folder;    ///< --write
   std::vector<std::string> model_flags; ///< what else `cairn pretrain` gets
+  std::string deepspeed = "{}";         ///< the JSON that is given
 };
 
 /// Reads the arguments. Unset when help was asked for and printed. Throws

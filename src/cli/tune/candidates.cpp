@@ -41,18 +41,19 @@ class Finder {
   Candidates run() {
     estimate(found_.given);
     const RunLayout& given = found_.given.layout;
-    for (const std::int64_t tensor : degrees(Tuned::tensor, given.tensor)) {
-      for (const std::int64_t pipeline :
-           degrees(Tuned::pipeline, given.pipeline)) {
-        const std::int64_t model = tensor * pipeline * given.context;
-        if (request_.ranks % model != 0 || !wanted_model(tensor * pipeline)) {
-          continue;
+    for (const std::int64_t context : degrees(Tuned::context, given.context)) {
+      for (const std::int64_t expert : degrees(Tuned::expert, given.expert)) {
+        for (const std::int64_t tensor : degrees(Tuned::tensor, given.tensor)) {
+          for (const std::int64_t pipeline :
+               degrees(Tuned::pipeline, given.pipeline)) {
+            RunLayout run = given;
+            run.context = context;
+            run.expert = expert;
+            run.tensor = tensor;
+            run.pipeline = pipeline;
+            try_degrees(run);
+          }
         }
-        RunLayout run = given;
-        run.tensor = tensor;
-        run.pipeline = pipeline;
-        run.sequence_parallel = given.sequence_parallel && tensor > 1;
-        try_stages(run);
       }
     }
     order();
@@ -71,6 +72,17 @@ class Finder {
   bool wanted_model(std::int64_t ranks) const {
     return !request_.config.given.contains("autotuning.mp_size") ||
         ranks == options_.mp_size;
+  }
+
+  void try_degrees(RunLayout run) {
+    const std::int64_t model = run.tensor * run.pipeline * run.context;
+    if (request_.ranks % model != 0 ||
+        !wanted_model(run.tensor * run.pipeline) ||
+        request_.ranks / (run.tensor * run.pipeline) % run.expert != 0) {
+      return;
+    }
+    run.sequence_parallel = run.sequence_parallel && run.tensor > 1;
+    try_stages(run);
   }
 
   void try_stages(RunLayout run) {
@@ -195,19 +207,31 @@ class Finder {
     std::ranges::stable_sort(all, better);
     // So many micro batches of each layout, the most promising ones.
     std::map<
-        std::tuple<std::int64_t, std::int64_t, int, plan::Recompute>,
+        std::tuple<
+            std::int64_t,
+            std::int64_t,
+            std::int64_t,
+            std::int64_t,
+            int,
+            plan::Recompute>,
         std::int64_t>
         counts;
     std::erase_if(all, [&](const Candidate& each) {
       const RunLayout& run = each.layout;
-      return ++counts
-                 [{run.tensor, run.pipeline, run.zero_stage, run.recompute}] >
-          options_.num_tuning_micro_batch_sizes;
+      return ++counts[{
+                 run.context,
+                 run.expert,
+                 run.tensor,
+                 run.pipeline,
+                 run.zero_stage,
+                 run.recompute}] > options_.num_tuning_micro_batch_sizes;
     });
     if (options_.tuner_type == config::TunerType::gridsearch) {
       std::ranges::stable_sort(all, {}, [](const Candidate& each) {
         const RunLayout& run = each.layout;
         return std::tuple(
+            run.context,
+            run.expert,
             run.tensor,
             run.pipeline,
             run.zero_stage,
@@ -261,11 +285,11 @@ std::vector<Candidate> refinements(
 
 std::string shown_candidate(const Candidate& candidate) {
   const RunLayout& run = candidate.layout;
-  std::string text = run.tensor * run.pipeline * run.context == 1
+  const bool whole = run.tensor * run.pipeline * run.context * run.expert == 1;
+  std::string text = whole
       ? fmt::format("ZeRO {}, micro batch {}", run.zero_stage, run.micro_batch)
       : shown_layout(run);
-  if (run.tensor * run.pipeline * run.context == 1 &&
-      run.recompute == plan::Recompute::blocks) {
+  if (whole && run.recompute == plan::Recompute::blocks) {
     text += ", recompute";
   }
   if (run.micro_batches() > 1) {
@@ -282,9 +306,26 @@ std::string shown_candidate(const Candidate& candidate) {
 }
 
 TunedRun tuned_run(const TuneRequest& request, const Candidate& candidate) {
-  TunedRun run{.flags = request.flags};
-  const Arguments settings = flags_of(candidate.layout);
-  run.flags.insert(run.flags.end(), settings.begin(), settings.end());
+  TunedRun run;
+  if (request.program.empty()) {
+    run.flags = request.flags;
+    const Arguments settings = flags_of(candidate.layout);
+    run.flags.insert(run.flags.end(), settings.begin(), settings.end());
+    // Degrees of 1 replace those that are given.
+    for (const auto& [setting, name, degree] :
+         {std::tuple{
+              Tuned::context,
+              "--context-parallel-size",
+              candidate.layout.context},
+          std::tuple{
+              Tuned::expert,
+              "--expert-model-parallel-size",
+              candidate.layout.expert}}) {
+      if (request.varied.contains(setting) && degree == 1) {
+        run.flags.insert(run.flags.end(), {name, "1"});
+      }
+    }
+  }
   Json json = Json::parse(request.deepspeed);
   json.erase("autotuning");
   json["train_batch_size"] = candidate.layout.global_batch;
@@ -303,6 +344,75 @@ TunedRun tuned_run(const TuneRequest& request, const Candidate& candidate) {
   }
   run.deepspeed = json.dump(2) + "\n";
   return run;
+}
+
+namespace {
+
+/// The program's arguments with another JSON, and with the values that
+/// autotuning.arg_mappings says: {"train_micro_batch_size_per_gpu": "--batch"}.
+Arguments program_words(
+    const TuneRequest& request,
+    const Candidate& candidate,
+    const std::string& file) {
+  std::map<std::string, std::string> values;
+  const Json json = Json::parse(request.deepspeed);
+  const Json tuned = Json::parse(tuned_run(request, candidate).deepspeed);
+  const Json section = json.value("autotuning", Json::object());
+  const Json mappings = section.value("arg_mappings", Json::object());
+  for (const auto& [key, flag] : mappings.items()) {
+    const Json* value = &tuned;
+    for (std::size_t begin = 0; value != nullptr && begin <= key.size();) {
+      const std::size_t end = std::min(key.find('.', begin), key.size());
+      const auto found = value->find(key.substr(begin, end - begin));
+      value = found == value->end() ? nullptr : &*found;
+      begin = end + 1;
+    }
+    if (flag.is_string() && value != nullptr && value->is_number()) {
+      values[flag.get<std::string>()] = value->dump();
+    }
+  }
+  Arguments words = request.program;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const auto equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    const auto value = values.find(name);
+    const auto put = [&](const std::string& text) {
+      if (equals != std::string::npos) {
+        words[i] = name + "=" + text;
+      } else if (i + 1 < words.size()) {
+        words[++i] = text;
+      }
+    };
+    if (value != values.end()) {
+      put(value->second);
+    } else if (
+        words[i] == request.program_config ||
+        words[i] == name + "=" + request.program_config) {
+      words[i] = equals == std::string::npos ? file : name + "=" + file;
+    }
+  }
+  return words;
+}
+
+} // namespace
+
+Arguments training_words(
+    const TuneRequest& request,
+    const Candidate& candidate,
+    const Arguments& flags,
+    const std::string& file) {
+  Arguments words = request.launch;
+  if (!request.program.empty()) {
+    const Arguments program = program_words(request, candidate, file);
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+  words.insert(
+      words.end(),
+      {"pretrain", std::string(model::name_of(request.kind))});
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), {"--deepspeed_config", file});
+  return words;
 }
 
 } // namespace cairn::cli

@@ -44,11 +44,19 @@ std::vector<Candidate> refinements(
 std::string shown_candidate(const Candidate& candidate);
 
 /// The training with a candidate's settings: flags of `cairn pretrain`, and
-/// the DeepSpeed JSON beside them.
+/// the DeepSpeed JSON beside them. Without flags for another program.
 struct TunedRun {
   Arguments flags;
   std::string deepspeed;
 };
 TunedRun tuned_run(const TuneRequest& request, const Candidate& candidate);
+
+/// The words behind `cairn launch` that train with these settings, whose JSON
+/// is in `file`.
+Arguments training_words(
+    const TuneRequest& request,
+    const Candidate& candidate,
+    const Arguments& flags,
+    const std::string& file);
 
 } // namespace cairn::cli

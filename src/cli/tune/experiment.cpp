@@ -5,6 +5,7 @@
 #include "cli/train/growing_file.h"
 #include "cli/train/stop_signal.h"
 #include "config/internal/describe_model.h"
+#include "config/internal/tuning_metric.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -106,19 +107,19 @@ Arguments command_of(
     const TunedRun& run,
     const fs::path& folder) {
   const config::Config& config = request.config;
-  Arguments words{"launch"};
-  words.insert(words.end(), request.launch.begin(), request.launch.end());
-  words.insert(
-      words.end(),
-      {"pretrain", std::string(model::name_of(request.kind))});
-  const Arguments flags = without(run.flags);
-  words.insert(words.end(), flags.begin(), flags.end());
+  Arguments words = training_words(
+      request,
+      candidate,
+      without(run.flags),
+      (folder / "ds.json").string());
+  words.insert(words.begin(), "launch");
+  if (!request.program.empty()) {
+    return words;
+  }
   const std::string steps = std::to_string(request.options.end_profile_step);
   words.insert(
       words.end(),
-      {"--deepspeed_config",
-       (folder / "ds.json").string(),
-       "--log-jsonl",
+      {"--log-jsonl",
        (folder / "log.jsonl").string(),
        "--log-interval",
        "1",
@@ -221,6 +222,39 @@ struct Running {
   ~Running() { command.stop(); }
 };
 
+/// The request for the speed of a training, in the environment of processes
+/// that start meanwhile.
+class MetricRequest {
+ public:
+  MetricRequest(const TuneRequest& request, const fs::path& file) {
+    if (!request.program.empty()) {
+      const std::string text = fmt::format(
+          "{}-{}:{}",
+          request.options.start_profile_step,
+          request.options.end_profile_step,
+          file.string());
+      ::setenv(config::tuning_metric_variable, text.c_str(), /*replace=*/1);
+    }
+  }
+  ~MetricRequest() { ::unsetenv(config::tuning_metric_variable); }
+  MetricRequest(const MetricRequest&) = delete;
+  MetricRequest& operator=(const MetricRequest&) = delete;
+};
+
+/// Takes what the engine of a program has measured; false: nothing yet.
+bool take_metric(const fs::path& file, Trial& trial) {
+  if (!fs::exists(file)) {
+    return false;
+  }
+  constexpr std::uint64_t most = 1 << 16;
+  const auto metric = nlohmann::json::parse(read_file(file, most));
+  trial.status = Trial::Status::measured;
+  trial.step_seconds = metric.at("latency");
+  trial.rate = metric.at("throughput");
+  trial.memory_bytes = metric.at("memory_bytes");
+  return true;
+}
+
 } // namespace
 
 WorkFolder::WorkFolder(const fs::path& neighbour) {
@@ -253,8 +287,10 @@ Trial run_experiment(
   fs::create_directories(folder);
   write_file_atomically(folder / "ds.json", quiet(run.deepspeed));
   StepLog log(folder / "log.jsonl");
+  const fs::path metric = fs::absolute(folder / "metric.json");
   std::optional<int> code;
   {
+    const MetricRequest asked(request, metric);
     Running running{ChildCommand(
         command_of(request, candidate, run, folder),
         folder / "output.txt")};
@@ -268,10 +304,16 @@ Trial run_experiment(
         return trial;
       }
       progress(log.update());
+      if (take_metric(metric, trial)) {
+        return trial; // the program may go on for days
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
   throw_if_stopped();
+  if (take_metric(metric, trial)) {
+    return trial;
+  }
   log.update();
   constexpr std::uint64_t most = 64 << 20;
   const std::string output = read_file(folder / "output.txt", most);
@@ -281,10 +323,9 @@ Trial run_experiment(
       request.options.end_profile_step);
   if (*code == exit_ok && trial.step_seconds > 0) {
     trial.status = Trial::Status::measured;
-    trial.tokens_per_second =
-        static_cast<double>(
-            candidate.layout.global_batch *
-            config::sequence_length(request.config.flags.data)) /
+    trial.rate = static_cast<double>(
+                     candidate.layout.global_batch *
+                     config::sequence_length(request.config.flags.data)) /
         trial.step_seconds;
   } else if (says_out_of_memory(output) || *code == 128 + SIGKILL) {
     trial.status = Trial::Status::out_of_memory;

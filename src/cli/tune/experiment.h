@@ -15,9 +15,10 @@ struct Trial {
   Candidate candidate;
   Status status = Status::failed;
   double step_seconds = 0;
-  double tokens_per_second = 0; ///< of all ranks
-  double memory_bytes = 0;      ///< most allocated on rank 0; 0: not known
-  std::string why;              ///< it was not measured
+  /// Tokens a second of all ranks; samples of another program.
+  double rate = 0;
+  double memory_bytes = 0; ///< most allocated on rank 0; 0: not known
+  std::string why;         ///< it was not measured
 };
 
 /// Working files of experiments, deleted with the object.

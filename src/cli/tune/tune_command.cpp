@@ -26,8 +26,9 @@ void show(const TuneRequest& request, const Tuning& tuning) {
       "\nbest: {}{}\n{}: results.json, best.json, best.sh\n",
       shown_candidate(best.candidate),
       compares ? fmt::format(
-                     ", {:.2f} times the tokens per second as given",
-                     best.tokens_per_second / first.tokens_per_second)
+                     ", {:.2f} times the {} per second as given",
+                     best.rate / first.rate,
+                     request.program.empty() ? "tokens" : "samples")
                : "",
       request.results.string());
 }

@@ -38,11 +38,17 @@ Json identity(const TuneRequest& request, const Candidate& candidate) {
   const TunedRun run = tuned_run(request, candidate);
   return {
       {"launch", request.launch},
-      {"model", model::name_of(request.kind)},
-      {"flags", run.flags},
+      {"model",
+       request.program.empty() ? std::string(model::name_of(request.kind))
+                               : ""},
+      {"flags", request.program.empty() ? run.flags : request.program},
       {"deepspeed", Json::parse(run.deepspeed)},
       {"steps",
        {request.options.start_profile_step, request.options.end_profile_step}}};
+}
+
+const char* rate_key(const TuneRequest& request) {
+  return request.program.empty() ? "tokens_per_second" : "samples_per_second";
 }
 
 } // namespace
@@ -53,7 +59,7 @@ std::string tuning_table(const TuneRequest& request, const Tuning& tuning) {
       {{"settings", Align::left},
        {"update, by plan", Align::right},
        {"measured", Align::right},
-       {"tokens/s", Align::right},
+       {request.program.empty() ? "tokens/s" : "samples/s", Align::right},
        {"memory, by plan", Align::right},
        {"measured", Align::right},
        {"", Align::left}});
@@ -73,7 +79,7 @@ std::string tuning_table(const TuneRequest& request, const Tuning& tuning) {
         {shown_candidate(trial.candidate),
          planned ? shown_seconds(planned->iteration_seconds) : "",
          measured ? shown_seconds(trial.step_seconds) : "",
-         measured ? fmt::format("{:.0f}", trial.tokens_per_second) : "",
+         measured ? fmt::format("{:.0f}", trial.rate) : "",
          planned ? shown_gigabytes(planned->memory.total()) : "",
          trial.memory_bytes > 0 ? shown_gigabytes(trial.memory_bytes) : "",
          remark});
@@ -124,7 +130,7 @@ Json trial_json(const TuneRequest& request, const Trial& trial) {
   json["status"] = name_of(trial.status);
   if (trial.status == Status::measured) {
     json["step_seconds"] = trial.step_seconds;
-    json["tokens_per_second"] = trial.tokens_per_second;
+    json[rate_key(request)] = trial.rate;
     json["metric"] = metric_of(request, trial);
   } else {
     json["why"] = trial.why;
@@ -173,22 +179,17 @@ std::optional<Trial> trial_from(
       .candidate = candidate,
       .status = Status::measured,
       .step_seconds = json.value("step_seconds", 0.0),
-      .tokens_per_second = json.value("tokens_per_second", 0.0),
+      .rate = json.value(rate_key(request), 0.0),
       .memory_bytes = json.value("memory_bytes", 0.0)};
 }
 
 Arguments best_command(const TuneRequest& request, const Tuning& tuning) {
-  const TunedRun run =
-      tuned_run(request, tuning.trials.at(tuning.best.value()).candidate);
-  Arguments words = request.launch;
-  words.insert(
-      words.end(),
-      {"pretrain", std::string(model::name_of(request.kind))});
-  words.insert(words.end(), run.flags.begin(), run.flags.end());
-  words.insert(
-      words.end(),
-      {"--deepspeed_config", (request.results / "best.json").string()});
-  return words;
+  const Candidate& best = tuning.trials.at(tuning.best.value()).candidate;
+  return training_words(
+      request,
+      best,
+      tuned_run(request, best).flags,
+      (request.results / "best.json").string());
 }
 
 void write_tuning(const TuneRequest& request, const Tuning& tuning) {

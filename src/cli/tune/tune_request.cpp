@@ -25,16 +25,22 @@ namespace {
 
 constexpr const char* tune_usage =
     R"(usage: cairn tune [FLAGS] [CONFIG.json] gpt|bert|t5 [FLAGS of cairn pretrain]
+       cairn tune [FLAGS] PROGRAM ARGUMENTS
 
 Finds the fastest settings of a training on this machine. The planner says which
 candidates fit and how fast they should be; the best few run for a few steps,
 each in processes of its own, and are measured. What the flags and CONFIG.json
 (DeepSpeed's) give stays as it is; what they leave out is tuned.
 
+A PROGRAM of your own that trains with Cairn's engine is tuned as well, if its
+arguments name DeepSpeed's JSON: --deepspeed_config FILE. Each experiment starts
+it with a JSON of its own. What varies are micro-batch, zero-stage, bucket and
+overlap; "autotuning.arg_mappings" says which arguments change with a key.
+
   --num-gpus N          ranks (all GPUs; one rank without GPUs)
   --vary LIST           tune these and nothing else, although they are given:
-                        micro-batch, zero-stage, tensor, pipeline, recompute,
-                        bucket, overlap
+                        micro-batch, zero-stage, tensor, pipeline, context,
+                        expert, recompute, bucket, overlap
   --trials N            experiments at most (8)
   --steps FIRST-LAST    measured steps of an experiment (3-5)
   --metric NAME         throughput (default), latency or flops
@@ -86,6 +92,8 @@ const std::vector<TunedName>& tuned_names() {
         "--use-distributed-optimizer"}},
       {"tensor", Tuned::tensor, {"--tensor-model-parallel-size"}},
       {"pipeline", Tuned::pipeline, {"--pipeline-model-parallel-size"}},
+      {"context", Tuned::context, {"--context-parallel-size"}},
+      {"expert", Tuned::expert, {"--expert-model-parallel-size"}},
       {"recompute",
        Tuned::recompute,
        {"--checkpoint-activations",
@@ -194,6 +202,10 @@ config::Config config_of(TuneRequest& request) {
 
 /// The planner's view of the training, if it has one.
 void plan(TuneRequest& request, const std::optional<std::string>& cluster) {
+  if (!request.program.empty()) {
+    request.unplanned = "it does not know the model of another program";
+    return;
+  }
   try {
     request.training = plan::training_of(request.kind, request.config);
     request.cluster = cluster ? std::optional(plan::find_cluster(*cluster))
@@ -233,6 +245,27 @@ void take_file(Arguments& flags) {
       word = flags.erase(word);
     }
   }
+}
+
+/// Short sequences are cut for nothing: their attention takes no time.
+bool may_gain_from_context(const config::Config& config) {
+  constexpr std::int64_t long_sequence = 4096;
+  return config.flags.data.seq_length.value_or(0) >= long_sequence;
+}
+
+/// Leaves what the JSON decides: the program alone knows its other flags.
+void limit_to_json(TuneRequest& request, bool named) {
+  const auto decided = [](Tuned each) {
+    return each == Tuned::micro_batch || each == Tuned::zero_stage ||
+        each == Tuned::bucket || each == Tuned::overlap;
+  };
+  if (named && !std::ranges::all_of(request.varied, decided)) {
+    throw ConfigError(
+        {.what = "the JSON of a program decides about micro-batch, zero-stage, "
+                 "bucket and overlap alone",
+         .where = "--vary"});
+  }
+  std::erase_if(request.varied, [&](Tuned each) { return !decided(each); });
 }
 
 /// What both ways to ask have in common; `own` are flags of `cairn tune`.
@@ -304,13 +337,71 @@ void complete(TuneRequest& request, const OwnFlags& own) {
         request.varied.insert(each.setting);
       }
     }
+    if (!may_gain_from_context(config)) {
+      request.varied.erase(Tuned::context);
+    }
+    if (config.flags.moe.num_experts.empty()) {
+      request.varied.erase(Tuned::expert);
+    }
     if (options.fast) {
       std::erase_if(request.varied, [](Tuned each) {
         return each != Tuned::micro_batch && each != Tuned::zero_stage;
       });
     }
   }
+  if (!request.program.empty()) {
+    limit_to_json(request, own.has("--vary"));
+  }
   plan(request, own.value("--cluster"));
+}
+
+/// The argument of a program that names DeepSpeed's JSON.
+std::string config_argument(const Arguments& program) {
+  for (std::size_t i = 1; i < program.size(); ++i) {
+    std::string name = program[i].substr(0, program[i].find('='));
+    std::ranges::replace(name, '-', '_');
+    if (name != "__deepspeed_config") {
+      continue;
+    }
+    if (const auto equals = program[i].find('='); equals != std::string::npos) {
+      return program[i].substr(equals + 1);
+    }
+    if (i + 1 < program.size()) {
+      return program[i + 1];
+    }
+  }
+  throw ConfigError(
+      {.what = fmt::format(
+           "\"{}\" is no model that is tuned, and as a program it gets no "
+           "DeepSpeed JSON",
+           program.front()),
+       .remedy = "name gpt, bert or t5, or write cairn tune PROGRAM "
+                 "--deepspeed_config FILE"});
+}
+
+/// Makes the request that of a program.
+void take_program(Arguments program, TuneRequest& request) {
+  request.program = std::move(program);
+  request.program_config = config_argument(request.program);
+  request.flags = {"--deepspeed_config", request.program_config};
+}
+
+/// The number of the first word of a program that is no model of ours; unset
+/// if there is none.
+std::optional<std::size_t> program_in(const Arguments& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i].substr(0, words[i].find('='));
+    std::ranges::replace(name, '_', '-');
+    if (std::ranges::find(tune_values, name) != tune_values.end()) {
+      i += words[i].find('=') == std::string::npos ? 1 : 0;
+    } else if (!words[i].starts_with("-") && !words[i].ends_with(".json")) {
+      return words[i] == "pretrain" || words[i] == "help" ||
+              model::model_kind_named(words[i])
+          ? std::nullopt
+          : std::optional(i);
+    }
+  }
+  return std::nullopt;
 }
 
 model::ModelKind take_kind(Arguments& words) {
@@ -334,19 +425,22 @@ TuneRequest request_of_launcher(const Arguments& arguments) {
   const auto count = static_cast<std::size_t>(std::stoul(arguments.at(3)));
   const auto program =
       arguments.begin() + static_cast<std::ptrdiff_t>(first + count);
-  if (program == arguments.end() || *program != "pretrain") {
+  if (program == arguments.end()) {
     throw ConfigError(
-        {.what = "only `cairn pretrain` is tuned",
+        {.what = "no program is named",
          .where = "--autotuning",
-         .values = program == arguments.end() ? "" : *program,
          .remedy =
              "write cairn launch --autotuning tune pretrain gpt [FLAGS…]"});
   }
   TuneRequest request{
       .launch = {arguments.begin() + first, program},
-      .flags = {program + 1, arguments.end()},
       .ranks = std::stol(arguments.at(1))};
-  request.kind = take_kind(request.flags);
+  if (*program == "pretrain") {
+    request.flags = {program + 1, arguments.end()};
+    request.kind = take_kind(request.flags);
+  } else {
+    take_program({program, arguments.end()}, request);
+  }
   complete(request, {});
   request.train = arguments.at(2) == "run";
   return request;
@@ -358,7 +452,14 @@ std::optional<TuneRequest> tune_request(const Arguments& arguments) {
   if (!arguments.empty() && arguments.front() == by_launcher) {
     return request_of_launcher(arguments);
   }
-  OwnFlags own = own_flags(arguments, tune_values, tune_switches);
+  const auto program = program_in(arguments);
+  OwnFlags own = own_flags(
+      program ? Arguments(
+                    arguments.begin(),
+                    arguments.begin() + static_cast<std::ptrdiff_t>(*program))
+              : arguments,
+      tune_values,
+      tune_switches);
   if (arguments.empty() || any_asks_for_help(own.others)) {
     fmt::print("{}", tune_usage);
     return std::nullopt;
@@ -372,10 +473,27 @@ std::optional<TuneRequest> tune_request(const Arguments& arguments) {
   if (!own.others.empty() && own.others.front() == "pretrain") {
     own.others.erase(own.others.begin());
   }
-  request.kind = take_kind(own.others);
-  request.flags = std::move(own.others);
-  if (file) {
-    request.flags.insert(request.flags.end(), {"--deepspeed_config", *file});
+  if (program) {
+    Arguments words(
+        arguments.begin() + static_cast<std::ptrdiff_t>(*program),
+        arguments.end());
+    if (file) {
+      words.insert(words.end(), {"--deepspeed_config", *file});
+    }
+    if (!own.others.empty()) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "\"{}\" is no flag of cairn tune",
+               own.others.front()),
+           .remedy = "put flags of the program behind its name"});
+    }
+    take_program(std::move(words), request);
+  } else {
+    request.kind = take_kind(own.others);
+    request.flags = std::move(own.others);
+    if (file) {
+      request.flags.insert(request.flags.end(), {"--deepspeed_config", *file});
+    }
   }
   launch::JobRanksOptions world;
   if (const auto ranks = own.value("--num-gpus")) {

@@ -22,6 +22,8 @@ enum class Tuned {
   zero_stage,
   tensor,
   pipeline,
+  context,
+  expert,
   recompute,
   bucket,
   overlap
@@ -32,6 +34,10 @@ struct TuneRequest {
   model::ModelKind kind = model::ModelKind::gpt;
   Arguments launch; ///< words of `cairn launch` that stand before the program
   Arguments flags;  ///< of `cairn pretrain`, behind the model's name
+  /// Another program and its arguments, which name DeepSpeed's JSON; empty:
+  /// `cairn pretrain` is tuned.
+  Arguments program;
+  std::string program_config; ///< the argument that names the JSON
   std::int64_t ranks = 1;
   std::string deepspeed = "{}"; ///< the content of the file, as plain JSON
   config::Config config;        ///< the training as it is given

@@ -216,7 +216,7 @@ double metric_of(const TuneRequest& request, const Trial& trial) {
     case config::TuningMetric::throughput:
       break;
   }
-  return trial.tokens_per_second;
+  return trial.rate;
 }
 
 } // namespace cairn::cli

@@ -359,7 +359,7 @@ constexpr Key rows[] = {
     {"autotuning.min_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::min_train_micro_batch_size_per_gpu>, tune, "Smallest micro batch to try.", at_least(1)},
     {"autotuning.num_tuning_micro_batch_sizes", to<&D::autotuning, &AutotuningConfig::num_tuning_micro_batch_sizes>, tune, "Micro batches to try per stage.", at_least(1)},
     {"autotuning.mp_size", to<&D::autotuning, &AutotuningConfig::mp_size>, tune, "Ranks that share one model.", at_least(1)},
-    {"autotuning.arg_mappings", opaque, "How experiments set the program's arguments.", no_effect("`cairn tune` knows the flags of `cairn pretrain` that mean the same as keys")},
+    {"autotuning.arg_mappings", opaque, "How experiments set the program's arguments.", no_effect("for `cairn pretrain`, whose flags are known; `cairn tune` changes these arguments of other programs")},
     {"autotuning.model_info", opaque, "Size of the model.", no_effect("the planner takes it from the model's flags")},
     {"autotuning.model_info_path", opaque, "File with the size of the model.", no_effect("the planner takes it from the model's flags")},
 

@@ -1,5 +1,6 @@
 #include "engine/build/build_training.h"
 
+#include "engine/build/bucket_limit.h"
 #include "engine/build/layout_plan.h"
 #include "engine/build/prepare_model.h"
 #include "engine/memory/memory_use.h"
@@ -59,22 +60,13 @@ std::unique_ptr<zero::Layout> make_layout(
       [](std::int64_t sum, const zero::ParameterSpec& spec) {
         return sum + spec.elements();
       });
-  // Gradients are reduced and weights gathered by the same buckets. At stage 3
-  // a bucket is no larger than what may be gathered ahead.
-  std::int64_t limit =
-      std::min(zero.reduce_bucket_size, zero.allgather_bucket_size);
-  if (job.policy.partition_parameters) {
-    constexpr std::int64_t always_fits = 16'000'000;
-    limit = std::min(limit, std::max(always_fits, zero.prefetch_bucket_size));
-  }
-  if (job.policy.parameter_tier == zero::Tier::nvme) {
-    limit = std::min(limit, zero.offload_param->buffer_size);
-  }
   zero::LayoutOptions options{
       .world = job.groups.shards.size(),
       .expert_world = job.groups.experts.size(),
-      .bucket_elements =
-          zero::bucket_capacity(elements, limit, job.groups.shards.size())};
+      .bucket_elements = zero::bucket_capacity(
+          elements,
+          bucket_limit(zero, job.policy),
+          job.groups.shards.size())};
   if (job.policy.partition_parameters) {
     options.persistent_below = zero.param_persistence_threshold;
     options.persistent_total = zero.model_persistence_threshold;

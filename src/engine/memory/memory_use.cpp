@@ -3,14 +3,12 @@
 #include "engine/internal/device_memory.h"
 #include "engine/internal/out_of_memory_error.h"
 #include "engine/memory/out_of_memory.h"
+#include "engine/memory/states_plan.h"
 
 #include <cairn/base/error.h>
-#include <cairn/nn/parameter_slices.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace cairn::inline engine {
 
@@ -20,30 +18,14 @@ Shortage shortage_of(
     const Job& job,
     const TrainedModel& trained,
     const ActivationUse& activations) {
-  Shortage shortage{
-      .plan =
-          {.ranks = job.group.size(),
-           .expert_ranks = job.groups.experts.size(),
-           .on_gpu = job.device.is_cuda(),
-           .optimizer_states = trained.optimizer_states,
-           .precision = job.precision,
-           .policy = job.policy},
+  return {
+      .plan = states_plan(job, trained),
       .micro_batch = job.batch().micro,
       .accumulation = job.batch().accumulation,
       .activations = activations.most,
       .checkpoints_activations = activations.checkpointed,
       .clients_optimizer = trained.clients_optimizer,
       .before_training = !trained.optimizer};
-  const torch::nn::Module& module = trained.model.module();
-  const std::vector<std::string> experts = nn::expert_parameters(module);
-  for (const auto& parameter : module.named_parameters()) {
-    const std::int64_t elements = parameter.value().numel();
-    shortage.plan.elements += elements;
-    if (std::ranges::find(experts, parameter.key()) != experts.end()) {
-      shortage.plan.expert_elements += elements;
-    }
-  }
-  return shortage;
 }
 
 [[noreturn]] void explain(
@@ -54,21 +36,14 @@ Shortage shortage_of(
     const ActivationUse& activations) {
   const Shortage shortage = shortage_of(job, trained, activations);
   const auto ways = remedies(shortage);
-  const ModelStates states = model_states_of(shortage.plan);
-  const auto megabytes = [](std::int64_t bytes) {
-    return static_cast<double>(bytes) / 1e6;
-  };
   job.logger.error(
       "out of memory in {} on {}: {}\n{}"
-      "  by plan: parameters {:.1f} MB, gradients {:.1f} MB, optimizer {:.1f} "
-      "MB{}{}",
+      "  by plan: {}{}{}",
       doing,
       job.device.str(),
       cause,
       memory_report(job, trained, activations).describe(),
-      megabytes(states.parameters),
-      megabytes(states.gradients),
-      megabytes(states.optimizer),
+      estimate_of(shortage.plan).describe(),
       ways.empty() ? "" : "\nwhat would need less, the cheapest first:",
       describe(ways));
   throw OutOfMemoryError(

@@ -14,6 +14,7 @@ struct ModelStatesPlan {
   int ranks = 1;
   int expert_ranks = 1; ///< ranks that have the same experts
   bool on_gpu = false;
+  std::int64_t bucket_limit = 0; ///< elements of a message at most
   int optimizer_states = 0; ///< fp32 numbers per parameter, weights not counted
   Precision precision;
   zero::Policy policy;

@@ -23,8 +23,10 @@ StepRunner::StepRunner(const Parts& parts)
       offered_(parts.offered),
       log_(parts.log),
       monitor_(parts.monitor),
+      memory_(parts.memory),
       activations_(job_.device),
       profile_(job_, trained_.parameters, log_.timers()),
+      metric_(job_),
       // Weights that come and go are not kept in another form.
       fp8_(
           trained_.model.module(),
@@ -266,6 +268,8 @@ void StepRunner::end_micro_step(bool boundary) {
     }
     profile_.end_update();
     log_.phase("after step");
+    memory_.end_update(trained_, activations());
+    metric_.end_update(job_.batch().train);
   }
   log_.end_step(
       {.global_step = progress_.global_steps,

@@ -4,6 +4,7 @@
 #include "engine/build/offered_options.h"
 #include "engine/build/trained_model.h"
 #include "engine/memory/activation_meter.h"
+#include "engine/memory/memory_log.h"
 #include "engine/memory/memory_use.h"
 #include "engine/step/mean_loss.h"
 #include "engine/step/progress.h"
@@ -11,6 +12,7 @@
 #include "engine/step/step_log.h"
 #include "engine/step/step_monitor.h"
 #include "engine/step/step_profile.h"
+#include "engine/step/tuning_metric.h"
 #include "engine/step/updater.h"
 #include "nn/internal/fp8_histories.h"
 
@@ -41,6 +43,7 @@ class StepRunner {
     OfferedOptions& offered;
     StepLog& log;
     StepMonitor& monitor;
+    MemoryLog& memory;
   };
   /// Makes the model's pipeline, if it has one. All ranks call it.
   explicit StepRunner(const Parts& parts);
@@ -100,8 +103,10 @@ class StepRunner {
   OfferedOptions& offered_;
   StepLog& log_;
   StepMonitor& monitor_;
+  MemoryLog& memory_;
   ActivationMeter activations_;
   StepProfile profile_;
+  TuningMetric metric_;
   nn::Fp8Histories fp8_;
   LossParts loss_parts_; ///< of the last batch
   /// Made when passes are first repeated.

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "zero/internal/policy.h"
+
+#include <cairn/config/zero_config.h>
+
+#include <cstdint>
+
+namespace cairn::inline engine {
+
+/// The most elements of a bucket that the configuration allows. Gradients are
+/// reduced and weights gathered by the same buckets. At stage 3 a bucket is no
+/// larger than what may be gathered ahead.
+std::int64_t bucket_limit(
+    const config::ZeroConfig& settings,
+    const zero::Policy& policy);
+
+} // namespace cairn::engine

@@ -1,0 +1,57 @@
+#include "engine/memory/states_plan.h"
+
+#include "engine/build/bucket_limit.h"
+#include "zero/internal/layout.h"
+
+#include <cairn/nn/parameter_slices.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace cairn::inline engine {
+
+ModelStatesPlan count_elements(
+    const torch::nn::Module& module,
+    ModelStatesPlan plan) {
+  const std::vector<std::string> experts = nn::expert_parameters(module);
+  for (const auto& parameter : module.named_parameters()) {
+    const std::int64_t elements = parameter.value().numel();
+    plan.elements += elements;
+    if (std::ranges::find(experts, parameter.key()) != experts.end()) {
+      plan.expert_elements += elements;
+    }
+  }
+  return plan;
+}
+
+ModelStatesPlan states_plan(const Job& job, const TrainedModel& trained) {
+  return count_elements(
+      trained.model.module(),
+      {.ranks = job.group.size(),
+       .expert_ranks = job.groups.experts.size(),
+       .on_gpu = job.device.is_cuda(),
+       .bucket_limit = bucket_limit(job.deepspeed().zero, job.policy),
+       .optimizer_states = trained.optimizer_states,
+       .precision = job.precision,
+       .policy = job.policy});
+}
+
+StatesEstimate estimate_of(const ModelStatesPlan& plan) {
+  const ModelStates states = model_states_of(plan);
+  const auto wire =
+      static_cast<std::int64_t>(c10::elementSize(plan.precision.communicate));
+  return {
+      .parameters = states.parameters,
+      .gradients = states.gradients,
+      .optimizer = states.optimizer,
+      .buckets = plan.ranks > 1 ? wire *
+              std::min(plan.elements,
+                       zero::bucket_capacity(
+                           plan.elements,
+                           plan.bucket_limit,
+                           plan.ranks))
+                                : 0};
+}
+
+} // namespace cairn::engine

@@ -1,0 +1,64 @@
+#include "engine/step/tuning_metric.h"
+
+#include "config/internal/tuning_metric.h"
+#include "engine/internal/device_memory.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <string>
+
+namespace cairn::inline engine {
+
+TuningMetric::TuningMetric(const Job& job) : job_(job), begin_(Clock::now()) {
+  const char* const wanted = std::getenv(config::tuning_metric_variable);
+  if (wanted == nullptr || !job.speaks()) {
+    return;
+  }
+  const std::string text = wanted;
+  const char* const end = text.data() + text.size();
+  const auto dash = std::from_chars(text.data(), end, first_).ptr;
+  const char* colon = dash;
+  if (dash != end && *dash == '-') {
+    colon = std::from_chars(dash + 1, end, last_).ptr;
+  }
+  if (first_ < 1 || last_ < first_ || colon == end || *colon != ':') {
+    throw ConfigError(
+        {.what = "is not as 3-5:FILE",
+         .where = config::tuning_metric_variable,
+         .values = text,
+         .remedy = "`cairn tune` sets it; unset it for other trainings"});
+  }
+  file_ = std::string(colon + 1, end);
+}
+
+void TuningMetric::end_update(std::int64_t samples) {
+  if (file_.empty() || updates_ >= last_) {
+    return;
+  }
+  ++updates_;
+  if (updates_ == first_ - 1) {
+    synchronize(job_.device);
+    begin_ = Clock::now();
+  }
+  if (updates_ >= first_) {
+    samples_ += samples;
+  }
+  if (updates_ == last_) {
+    synchronize(job_.device);
+    write(std::chrono::duration<double>(Clock::now() - begin_).count());
+  }
+}
+
+void TuningMetric::write(double seconds) const {
+  const nlohmann::ordered_json metric{
+      {"latency", seconds / static_cast<double>(last_ - first_ + 1)},
+      {"throughput", static_cast<double>(samples_) / seconds},
+      {"memory_bytes", allocated(job_.device).peak_bytes}};
+  write_file_atomically(file_, metric.dump() + "\n");
+}
+
+} // namespace cairn::engine
