@@ -3,6 +3,7 @@
 //
 //   plan_machine                   a table, as in docs/planning.md
 //   plan_machine --rounds 5        more measurements of each
+//   plan_machine --parts           with what the predictions are made of
 //
 // The speeds of products, attention and element-wise operators are measured in
 // the same process between the steps, at the sizes of the nets. Times are those
@@ -20,7 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -122,7 +123,44 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void print_row(const Net& net, const distributed::World& world, int rounds) {
+/// The speeds of the last round, and the estimate with them.
+void print_parts(
+    const plan::Estimate& estimate,
+    const plan::MeasuredSpeeds& speeds) {
+  const auto curve = [](const char* name,
+                        const std::vector<plan::SpeedAt>& points) {
+    for (const plan::SpeedAt& each : points) {
+      fmt::print(
+          "  {} of {:.3g}: {:.3g} a second\n",
+          name,
+          each.size,
+          each.speed);
+    }
+  };
+  curve("products", speeds.products);
+  curve("attention", speeds.attention);
+  curve("traffic", speeds.traffic);
+  fmt::print(
+      "  {:.3g} passes, {:.3g} us an operator\n",
+      speeds.passes,
+      1e6 * speeds.operator_seconds);
+  for (const auto& [name, bytes] : plan::parts_of(estimate.memory)) {
+    if (bytes > 0) {
+      fmt::print("  {} {:.1f} MB\n", name, bytes / 1e6);
+    }
+  }
+  for (const auto& [name, seconds] : plan::parts_of(estimate.time)) {
+    if (seconds > 0) {
+      fmt::print("  {} {:.2f} ms\n", name, seconds * 1e3);
+    }
+  }
+}
+
+void print_row(
+    const Net& net,
+    const distributed::World& world,
+    int rounds,
+    bool parts) {
   std::vector<double> measured;
   std::vector<double> predicted;
   double bytes = 0;
@@ -163,40 +201,27 @@ void print_row(const Net& net, const distributed::World& world, int rounds) {
       bytes / 1e6,
       memory / 1e6,
       100 * (memory / bytes - 1));
-  if (std::getenv("PARTS") != nullptr) {
-    for (std::size_t i = 0; i < ratios.size(); ++i)
-      fmt::print(
-          "  {:.1f} {:.1f} {:.3f}\n",
-          measured[i] * 1e3,
-          predicted[i] * 1e3,
-          ratios[i]);
-    for (auto p : speeds.products)
-      fmt::print("  prod {:.3g} {:.3g}\n", p.size, p.speed);
-    fmt::print(
-        "  attn {:.3g} passes {} op {}\n",
-        speeds.attention[0].speed,
-        speeds.passes,
-        speeds.operator_seconds);
-    for (auto p : speeds.traffic)
-      fmt::print("  traffic {:.3g} {:.3g}\n", p.size, p.speed);
-    for (const auto& [name, each] : plan::parts_of(estimate.memory)) {
-      fmt::print("  {} {:.1f} MB\n", name, each / 1e6);
-    }
-    for (const auto& [name, each] : plan::parts_of(estimate.time)) {
-      fmt::print("  {} {:.2f} ms\n", name, each * 1e3);
-    }
+  if (parts) {
+    print_parts(estimate, speeds);
   }
+  std::fflush(stdout);
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
   int rounds = 3;
-  if (argc == 3 && std::string_view(argv[1]) == "--rounds") {
-    rounds = std::max(1, std::atoi(argv[2]));
-  } else if (argc != 1) {
-    fmt::print(stderr, "usage: plan_machine [--rounds N]\n");
-    return 2;
+  bool parts = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--rounds" && i + 1 < argc) {
+      rounds = std::max(1, std::atoi(argv[++i]));
+    } else if (word == "--parts") {
+      parts = true;
+    } else {
+      fmt::print(stderr, "usage: plan_machine [--rounds N] [--parts]\n");
+      return 2;
+    }
   }
   keep_freed_memory();
   at::set_num_threads(1);
@@ -205,7 +230,7 @@ int main(int argc, char** argv) {
              "measured, MB | predicted, MB | memory is off by |\n"
              "|---|---:|---:|---:|---:|---:|---:|\n");
   for (const Net& net : nets) {
-    print_row(net, world, rounds);
+    print_row(net, world, rounds, parts);
   }
   return 0;
 }

@@ -70,7 +70,9 @@ Cluster cpu_machine(std::int64_t ranks) {
            .flops = flops,
            .bandwidth = bandwidth,
            .matmul_share = 0.7,
-           .flops_32bit = flops},
+           .flops_32bit = flops,
+           .context_bytes = 0.17e9, // libtorch's own
+           .group_bytes = 0},
       .host =
           {.memory_bytes = static_cast<double>(cpu.memory_bytes),
            .copy_bandwidth = bandwidth,

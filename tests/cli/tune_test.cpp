@@ -241,6 +241,25 @@ TEST_F(Tune, OfTheLauncherTrainsAfterwards) {
       AllOf(HasSubstr("best: "), HasSubstr("the training is done")));
 }
 
+TEST_F(Tune, VariesContextAndExpertDegreesThatItIsToldTo) {
+  const Result result = run(
+      "tune --num-gpus 2 --steps 2-3 --vary context,expert" + std::string(net) +
+      "--num-experts 2 --global-batch-size 4 --micro-batch-size 1");
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const Json results = json("autotuning_results/results.json");
+  EXPECT_THAT(statuses(results), Each("measured"));
+  std::set<std::string> settings;
+  for (const Json& trial : results["trials"]) {
+    settings.insert(trial["settings"]);
+  }
+  EXPECT_THAT(
+      settings,
+      ::testing::IsSupersetOf(
+          {"ZeRO 0, micro batch 1 x 2",
+           "TP 1 PP 1 DP 2 EP 2, ZeRO 0, micro batch 1 x 2",
+           "TP 1 PP 1 DP 1 CP 2, ZeRO 0, micro batch 1 x 4"}));
+}
+
 /// A program of one's own, of which only the JSON is known.
 TEST_F(Tune, TriesOutAnyProgramWithAConfiguration) {
   folder_.write(

@@ -170,9 +170,10 @@ TEST(OutOfMemory, WhileTheEngineIsMade) {
           .log;
   EXPECT_THAT(
       log,
-      HasSubstr("by plan: parameters 64.0 MB, gradients 128.0 MB, optimizer "
-                "384.0 MB: 576.1 MB\nwhat would need less, the cheapest first:\n"
-                "  1. zero_optimization.offload_optimizer.device \"nvme\" "));
+      HasSubstr(
+          "by plan: parameters 64.0 MB, gradients 128.0 MB, optimizer "
+          "384.0 MB: 576.1 MB\nwhat would need less, the cheapest first:\n"
+          "  1. zero_optimization.offload_optimizer.device \"nvme\" "));
 }
 
 using engine::remedies;

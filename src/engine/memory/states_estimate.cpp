@@ -8,19 +8,25 @@
 
 namespace cairn::inline engine {
 
+namespace {
+
+std::string amount(std::int64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  return bytes != 0 && bytes < 1'000'000
+      ? fmt::format("{:.1f} kB", number / 1e3)
+      : fmt::format("{:.1f} MB", number / 1e6);
+}
+
+} // namespace
+
 std::string StatesEstimate::describe() const {
-  const auto megabytes = [](std::int64_t bytes) {
-    return static_cast<double>(bytes) / 1e6;
-  };
   return fmt::format(
-      "parameters {:.1f} MB, gradients {:.1f} MB, optimizer {:.1f} MB{}: "
-      "{:.1f} "
-      "MB",
-      megabytes(parameters),
-      megabytes(gradients),
-      megabytes(optimizer),
-      buckets > 0 ? fmt::format(", buckets {:.1f} MB", megabytes(buckets)) : "",
-      megabytes(sum()));
+      "parameters {}, gradients {}, optimizer {}{}: {}",
+      amount(parameters),
+      amount(gradients),
+      amount(optimizer),
+      buckets > 0 ? ", buckets " + amount(buckets) : "",
+      amount(sum()));
 }
 
 StatesEstimate estimate_states(
