@@ -83,6 +83,54 @@ struct Avx2 {
         _mm256_cmp_ps(a.value, zero, _CMP_GT_OQ)));
   }
 
+  /// x from `low` to `high`; nan stays nan.
+  friend Avx2 clamped(Avx2 x, float low, float high) {
+    const __m256 above = _mm256_max_ps(_mm256_set1_ps(low), x.value);
+    return Avx2(_mm256_min_ps(_mm256_set1_ps(high), above));
+  }
+  friend Avx2 higher(Avx2 a, Avx2 b) {
+    return Avx2(_mm256_max_ps(a.value, b.value));
+  }
+  friend Avx2 size_of(Avx2 a) {
+    return Avx2(_mm256_andnot_ps(_mm256_set1_ps(-0.0F), a.value));
+  }
+  /// The nearest whole number, to even if two are.
+  friend Avx2 nearest(Avx2 a) {
+    constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return Avx2(_mm256_round_ps(a.value, how));
+  }
+  /// a * 2^whole, for whole numbers from -126 to 127.
+  friend Avx2 scaled(Avx2 a, Avx2 whole) {
+    const __m256i exponent = _mm256_slli_epi32(
+        _mm256_add_epi32(
+            _mm256_cvtps_epi32(whole.value),
+            _mm256_set1_epi32(127)),
+        23);
+    return Avx2(_mm256_mul_ps(a.value, _mm256_castsi256_ps(exponent)));
+  }
+  /// 1 / a, accurate to some units in the last place; 0 for nearly infinite a.
+  friend Avx2 inverse(Avx2 a) {
+    const __m256 r = _mm256_rcp_ps(a.value);
+    const __m256 rest = _mm256_fnmadd_ps(a.value, r, _mm256_set1_ps(2));
+    return Avx2(_mm256_mul_ps(r, rest));
+  }
+  /// Each element of `a` where that of x is negative, else that of `b`.
+  friend Avx2 where_negative(Avx2 x, Avx2 a, Avx2 b) {
+    const __m256 negative =
+        _mm256_cmp_ps(x.value, _mm256_setzero_ps(), _CMP_LT_OQ);
+    return Avx2(_mm256_blendv_ps(b.value, a.value, negative));
+  }
+  /// The first `count` elements, and zeros; `count` may be out of range.
+  Avx2 first(std::int64_t count) const {
+    const int wanted = count <= 0 ? 0
+        : count >= width          ? width
+                                  : static_cast<int>(count);
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i is_wanted =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(wanted), lane);
+    return Avx2(_mm256_and_ps(value, _mm256_castsi256_ps(is_wanted)));
+  }
+
   float sum() const {
     const __m128 four = _mm_add_ps(
         _mm256_castps256_ps128(value),

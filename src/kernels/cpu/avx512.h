@@ -77,6 +77,43 @@ struct Avx512 {
     return Avx512(_mm512_mask_sub_ps(result, below, zero, b.value));
   }
 
+  /// x from `low` to `high`; nan stays nan.
+  friend Avx512 clamped(Avx512 x, float low, float high) {
+    const __m512 above = _mm512_max_ps(_mm512_set1_ps(low), x.value);
+    return Avx512(_mm512_min_ps(_mm512_set1_ps(high), above));
+  }
+  friend Avx512 higher(Avx512 a, Avx512 b) {
+    return Avx512(_mm512_max_ps(a.value, b.value));
+  }
+  friend Avx512 size_of(Avx512 a) { return Avx512(_mm512_abs_ps(a.value)); }
+  /// The nearest whole number, to even if two are.
+  friend Avx512 nearest(Avx512 a) {
+    constexpr int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return Avx512(_mm512_roundscale_ps(a.value, how));
+  }
+  /// a * 2^whole, for whole numbers from -126 to 127.
+  friend Avx512 scaled(Avx512 a, Avx512 whole) {
+    return Avx512(_mm512_scalef_ps(a.value, whole.value));
+  }
+  /// 1 / a, accurate to some units in the last place; 0 for nearly infinite a.
+  friend Avx512 inverse(Avx512 a) {
+    const __m512 r = _mm512_rcp14_ps(a.value);
+    const __m512 rest = _mm512_fnmadd_ps(a.value, r, _mm512_set1_ps(2));
+    return Avx512(_mm512_mul_ps(r, rest));
+  }
+  /// Each element of `a` where that of x is negative, else that of `b`.
+  friend Avx512 where_negative(Avx512 x, Avx512 a, Avx512 b) {
+    const __mmask16 negative =
+        _mm512_cmp_ps_mask(x.value, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return Avx512(_mm512_mask_mov_ps(b.value, negative, a.value));
+  }
+  /// The first `count` elements, and zeros; `count` may be out of range.
+  Avx512 first(std::int64_t count) const {
+    const std::int64_t wanted = count <= 0 ? 0 : count >= width ? width : count;
+    return Avx512(
+        _mm512_maskz_mov_ps(static_cast<__mmask16>((1U << wanted) - 1), value));
+  }
+
   float sum() const {
     const __m256 high =
         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(value), 1));

@@ -74,6 +74,50 @@ struct Neon {
     return Neon(vbslq_f32(vcgtzq_f32(a.value), b.value, negative));
   }
 
+  /// x from `low` to `high`; nan stays nan.
+  friend Neon clamped(Neon x, float low, float high) {
+    return Neon(
+        vminq_f32(vmaxq_f32(x.value, vdupq_n_f32(low)), vdupq_n_f32(high)));
+  }
+  friend Neon higher(Neon a, Neon b) {
+    return Neon(vmaxq_f32(a.value, b.value));
+  }
+  friend Neon size_of(Neon a) {
+    return Neon(vabsq_f32(a.value));
+  }
+  /// The nearest whole number, to even if two are.
+  friend Neon nearest(Neon a) {
+    return Neon(vrndnq_f32(a.value));
+  }
+  /// a * 2^whole, for whole numbers from -126 to 127.
+  friend Neon scaled(Neon a, Neon whole) {
+    const int32x4_t exponent =
+        vaddq_s32(vcvtq_s32_f32(whole.value), vdupq_n_s32(127));
+    return Neon(
+        vmulq_f32(a.value, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23))));
+  }
+  /// 1 / a, accurate to some units in the last place; 0 for nearly infinite a.
+  friend Neon inverse(Neon a) {
+    float32x4_t r = vrecpeq_f32(a.value);
+    r = vmulq_f32(r, vrecpsq_f32(a.value, r));
+    return Neon(vmulq_f32(r, vrecpsq_f32(a.value, r)));
+  }
+  /// Each element of `a` where that of x is negative, else that of `b`.
+  friend Neon where_negative(Neon x, Neon a, Neon b) {
+    return Neon(vbslq_f32(vcltzq_f32(x.value), a.value, b.value));
+  }
+  /// The first `count` elements, and zeros; `count` may be out of range.
+  Neon first(std::int64_t count) const {
+    constexpr std::int32_t lane[] = {0, 1, 2, 3};
+    const std::int32_t wanted = count <= 0 ? 0
+        : count >= width                   ? width
+                                           : static_cast<std::int32_t>(count);
+    const uint32x4_t is_wanted =
+        vcltq_s32(vld1q_s32(lane), vdupq_n_s32(wanted));
+    return Neon(vreinterpretq_f32_u32(
+        vandq_u32(vreinterpretq_u32_f32(value), is_wanted)));
+  }
+
   float sum() const {
     const float32x2_t two = vadd_f32(vget_low_f32(value), vget_high_f32(value));
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);

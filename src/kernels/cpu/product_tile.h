@@ -2,14 +2,7 @@
 
 #include <cstdint>
 
-// The innermost loop of products; exists where has_matrix_product is true.
-
 namespace cairn::kernels::cpu {
-
-inline constexpr std::int64_t tile_rows = 8;
-inline constexpr std::int64_t tile_columns = 12;
-/// The number of values that the loop reads past the end of its inputs.
-inline constexpr std::int64_t tile_reads_ahead = 12;
 
 /// The values that are added to a tile: rows `step` apart; with `step` 0 the
 /// same row for all.
@@ -18,24 +11,18 @@ struct TileStart {
   std::int64_t step = 0;
 };
 
-/// c[8][12] = a[depth][8] x b[depth][12] + start
-void multiply_tile(
-    std::int64_t depth,
-    const float* a,
-    const float* b,
-    float* c,
-    std::int64_t c_step,
-    const TileStart& start);
-
-/// Computes only the first 4 * `quarters` columns of the tile; `quarters` is 1
-/// or 2.
-void multiply_narrow_tile(
-    int quarters,
-    std::int64_t depth,
-    const float* a,
-    const float* b,
-    float* c,
-    std::int64_t c_step,
-    const TileStart& start);
+/// The inputs and the output of the innermost loop of a product:
+/// c[rows][columns] = a[depth][rows] x b[depth][columns] + start. `a` and `b`
+/// are packed for whole tiles, of which `c` may be a part.
+struct Tile {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  std::int64_t depth = 0;
+  float* c = nullptr;
+  std::int64_t c_step = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  TileStart start;
+};
 
 } // namespace cairn::kernels::cpu

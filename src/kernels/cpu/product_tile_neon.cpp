@@ -1,4 +1,4 @@
-#include "kernels/cpu/product_tile.h"
+#include "kernels/cpu/product_tile_neon.h"
 
 #include <arm_neon.h>
 

@@ -12,7 +12,7 @@ bool multiplies_bf16() {
   static const bool known = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
   return known;
 #else
-  return false;
+  return __builtin_cpu_supports("avx512bf16");
 #endif
 }
 

@@ -83,7 +83,7 @@ void write_gradients(
   const at::Tensor gradient = packed(given_gradient);
   const AttentionInput input = packed(given);
   const at::Tensor log_sum = whole.log_sum.contiguous();
-  if constexpr (cpu::has_matrix_product) {
+  if (cpu::has_matrix_product()) {
     const cpu::HeadShape shape = shape_of(input, scores);
     const std::int64_t heads = input.query.size(2);
     const std::int64_t groups = input.key.size(2);
@@ -182,7 +182,7 @@ PartialAttention heads_forward(
   const at::Tensor output = at::empty(query.sizes(), query.options());
   const at::Tensor log_sum =
       at::empty({batch, heads, query.size(1)}, query.options());
-  if constexpr (cpu::has_matrix_product) {
+  if (cpu::has_matrix_product()) {
     const cpu::HeadShape shape = shape_of(input, scores);
     float* const sums = log_sum.mutable_data_ptr<float>();
     kernels::in_parallel(
@@ -221,8 +221,8 @@ AttentionGradients heads_backward(
 bool attends_by_heads(const AttentionInput& input, double dropout) {
   const auto& [query, key, value] = input;
   // Tensors that do not fit together are left to libtorch, which says so.
-  return dropout == 0 && has_own_product(query) && has_own_product(key) &&
-      has_own_product(value) && query.dim() == 4 && key.dim() == 4 &&
+  return dropout == 0 && has_cpu_kernels(query) && has_cpu_kernels(key) &&
+      has_cpu_kernels(value) && query.dim() == 4 && key.dim() == 4 &&
       key.sizes() == value.sizes() && query.size(0) == key.size(0) &&
       query.size(3) == key.size(3) && key.size(2) > 0 &&
       query.size(2) % key.size(2) == 0;
@@ -234,7 +234,7 @@ at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores) {
 }
 
 bool attends_joined(const at::Tensor& joined, const Scores& scores) {
-  return (has_own_product(joined) && has_even_heads(joined)) ||
+  return (has_cpu_kernels(joined) && has_even_heads(joined)) ||
       attends_joined_on_gpu(joined, {scores});
 }
 

@@ -54,7 +54,7 @@ struct OwnGelu : torch::autograd::Function<OwnGelu> {
       slope = at::empty_like(x);
       context->save_for_backward({slope});
     }
-    if constexpr (cpu::has_gelu) {
+    if (cpu::has_matrix_product()) {
       const auto kind = exact ? cpu::Gelu::exact : cpu::Gelu::tanh;
       const float* from = x.const_data_ptr<float>();
       float* const to = y.mutable_data_ptr<float>();
@@ -111,7 +111,8 @@ const char* name_of(GeluKind kind) {
 } // namespace
 
 bool has_own_gelu(const at::Tensor& x) {
-  return cpu::has_gelu && x.is_cpu() && x.scalar_type() == at::kFloat;
+  return cpu::has_matrix_product() && x.is_cpu() &&
+      x.scalar_type() == at::kFloat;
 }
 
 GeluGradients gelu_backward(

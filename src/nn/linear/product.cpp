@@ -66,12 +66,16 @@ void multiply(
   }
 }
 
+bool multiplies(const at::Tensor& x) {
+  return cpu::outruns_libtorch && has_cpu_kernels(x);
+}
+
 /// True when our kernel takes both. Matrices that do not fit together are left
 /// to libtorch, which says so.
 bool are_ours(const at::Tensor& left, const at::Tensor& right) {
   const bool batches =
       left.dim() == 3 && right.dim() == 3 && left.size(0) == right.size(0);
-  return has_own_product(left) && has_own_product(right) &&
+  return multiplies(left) && multiplies(right) &&
       (batches || (left.dim() == 2 && right.dim() == 2)) &&
       left.size(-1) == right.size(-2);
 }
@@ -85,7 +89,7 @@ at::DimVector result_shape(const at::Tensor& left, const at::Tensor& right) {
 /// True when there is one value for each column of each matrix.
 bool is_bias(const at::Tensor& bias, const at::Tensor& right) {
   const std::int64_t count = right.dim() == 3 ? right.size(0) : 1;
-  return has_own_product(bias) && bias.is_contiguous() &&
+  return multiplies(bias) && bias.is_contiguous() &&
       bias.numel() == count * right.size(-1);
 }
 
@@ -96,8 +100,8 @@ bool multiply_into(
     const at::Tensor& right,
     Into how,
     const at::Tensor& bias = {}) {
-  if constexpr (cpu::has_matrix_product) {
-    if (are_ours(left, right) && has_own_product(into) &&
+  if constexpr (cpu::outruns_libtorch) {
+    if (are_ours(left, right) && multiplies(into) &&
         (!bias.defined() || is_bias(bias, right)) &&
         into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
         into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
@@ -136,15 +140,16 @@ void libtorch_into(
 
 } // namespace
 
-bool has_own_product(const at::Tensor& x) {
-  return cpu::has_matrix_product && x.is_cpu() && x.scalar_type() == at::kFloat;
+bool has_cpu_kernels(const at::Tensor& x) {
+  return cpu::has_matrix_product() && x.is_cpu() &&
+      x.scalar_type() == at::kFloat;
 }
 
 at::Tensor product(
     const at::Tensor& left,
     const at::Tensor& right,
     const at::Tensor& bias) {
-  if constexpr (cpu::has_matrix_product) {
+  if constexpr (cpu::outruns_libtorch) {
     if (are_ours(left, right) && (!bias.defined() || is_bias(bias, right))) {
       const std::array<c10::IValue, 3> inputs{left, right, bias};
       RECORD_FUNCTION("cairn::product", inputs);

@@ -40,7 +40,8 @@ void product_with_bias_into(
     const at::Tensor& right,
     const at::Tensor& bias);
 
-/// True when our own kernel takes this kind of matrix.
-bool has_own_product(const at::Tensor& x);
+/// True where attention, scores and GELU have kernels of our own for this kind
+/// of matrix.
+bool has_cpu_kernels(const at::Tensor& x);
 
 } // namespace cairn::nn

@@ -6,7 +6,7 @@
 namespace cairn::nn {
 
 bool computes_wide(const at::Tensor& x) {
-  return kernels::cpu::has_matrix_product && x.is_cpu() &&
+  return kernels::cpu::has_matrix_product() && x.is_cpu() &&
       at::isReducedFloatingType(x.scalar_type()) &&
       !kernels::cpu::multiplies_bf16();
 }

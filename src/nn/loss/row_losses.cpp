@@ -34,7 +34,7 @@ void sum_rows(
     std::int64_t used,
     const at::Tensor& column,
     const RowSums& into) {
-  if constexpr (cpu::has_matrix_product) {
+  if (cpu::has_matrix_product()) {
     // Columns whose sum is exact enough in float.
     constexpr std::int64_t piece = 4096;
     const std::int64_t columns = scores.size(1);
@@ -71,7 +71,7 @@ RowSums exponentials(
     at::Tensor& scores,
     std::int64_t used,
     const at::Tensor& column) {
-  if (has_own_product(scores)) {
+  if (has_cpu_kernels(scores)) {
     const std::vector<std::int64_t> rows{scores.size(0)};
     const auto made = [&] { return at::empty(rows, scores.options()); };
     const RowSums sums{made(), made(), made()};

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 // Attention of one head, built on our own matrix products; exists where
-// has_matrix_product is true.
+// has_matrix_product() is true.
 
 namespace cairn::kernels::cpu {
 

@@ -2,17 +2,10 @@
 
 #include <cstdint>
 
-// GELU and its derivative in one pass. Used on Arm, where libtorch has only
-// scalar code for it. (On x86_64 libtorch compiles its own kernels at run
-// time.)
+// GELU and its derivative in one pass; exists where has_matrix_product() is
+// true.
 
 namespace cairn::kernels::cpu {
-
-#ifdef __aarch64__
-inline constexpr bool has_gelu = true;
-#else
-inline constexpr bool has_gelu = false;
-#endif
 
 enum class Gelu { exact, tanh };
 

@@ -2,16 +2,20 @@
 
 #include <cstdint>
 
-// Products of fp32 matrices, for cases where ours are faster than libtorch's:
-// on Arm, with a transposed right matrix (docs/design/0009-cpu-speed.md). On
-// x86_64 libtorch brings MKL, which leaves little to gain.
+// Products of fp32 matrices (docs/design/0009-cpu-speed.md).
 
 namespace cairn::kernels::cpu {
 
+/// True on Arm, and on x86_64 with AVX2 or AVX-512. The functions here may only
+/// be called where it is.
+bool has_matrix_product();
+
+/// True where libtorch's own products are slower: on Arm. On x86_64 it brings
+/// MKL, and ours are for attention, whose small products are part of a loop.
 #ifdef __aarch64__
-inline constexpr bool has_matrix_product = true;
+inline constexpr bool outruns_libtorch = true;
 #else
-inline constexpr bool has_matrix_product = false;
+inline constexpr bool outruns_libtorch = false;
 #endif
 
 /// Element (i, j) is data[i * row_step + j * column_step].

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// Steps from a row of scores to its softmax; exist where has_matrix_product is
-// true.
+// Steps from a row of scores to its softmax; exist where has_matrix_product()
+// is true.
 
 namespace cairn::kernels::cpu {
 

@@ -42,7 +42,7 @@ std::vector<const Table*> runnable_tables();
 /// The fastest table that this machine can run.
 const Table& table();
 
-/// True on an Arm CPU with instructions for bf16 matrices.
+/// True on a CPU with instructions for products of bf16 matrices.
 bool multiplies_bf16();
 
 } // namespace cairn::kernels::cpu

@@ -1,39 +1,37 @@
-#include "kernels/cpu/product_panels_neon.h"
+#pragma once
+
+#include "kernels/cpu/product_panels.h"
 #include "kernels/cpu/product_tile.h"
-#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/cpu/product_table.h"
 
 #include <algorithm>
-#include <memory>
 
 // Goto's algorithm: blocks of both matrices are copied into the order in which
 // the innermost loop reads them. The blocks are large enough for the copies to
 // pay off and small enough to stay in the caches.
+//
+// `Inner` is the innermost loop for one instruction set: the size of its tiles
+// (rows, columns), of the blocks (block_rows, block_columns, block_depth), what
+// it reads past the end of its inputs (reads_ahead), and multiply(Tile), which
+// takes tiles of `rows` rows and of a multiple of `column_step` columns.
 
 namespace cairn::kernels::cpu {
-namespace {
-
-constexpr std::int64_t block_rows = 128;
-constexpr std::int64_t block_columns = 768;
-constexpr std::int64_t block_depth = 512;
-
-/// The inputs and the output of one tile.
-struct Tile {
-  const float* a = nullptr;
-  const float* b = nullptr;
-  std::int64_t depth = 0;
-  float* c = nullptr;
-  std::int64_t c_step = 0;
-  std::int64_t rows = tile_rows;
-  std::int64_t columns = tile_columns;
-  TileStart start;
-};
+namespace { // see scalar.h
 
 /// Computes a tile that the edge of the result cuts anywhere.
+template <class Inner>
 void multiply_cut(const Tile& tile) {
-  float whole[tile_rows * tile_columns];
-  multiply_tile(tile.depth, tile.a, tile.b, whole, tile_columns, {});
+  float whole[Inner::rows * Inner::columns];
+  Inner::multiply(
+      {.a = tile.a,
+       .b = tile.b,
+       .depth = tile.depth,
+       .c = whole,
+       .c_step = Inner::columns,
+       .rows = tile.rows,
+       .columns = Inner::columns});
   for (std::int64_t i = 0; i < tile.rows; ++i) {
-    const float* const from = whole + i * tile_columns;
+    const float* const from = whole + i * Inner::columns;
     const float* const more = tile.start.data + i * tile.start.step;
     float* const to = tile.c + i * tile.c_step;
     for (std::int64_t j = 0; j < tile.columns; ++j) {
@@ -42,32 +40,25 @@ void multiply_cut(const Tile& tile) {
   }
 }
 
-void multiply(const Tile& tile) {
-  if (tile.rows != tile_rows || tile.columns % 4 != 0) {
-    multiply_cut(tile);
-  } else if (tile.columns == tile_columns) {
-    multiply_tile(tile.depth, tile.a, tile.b, tile.c, tile.c_step, tile.start);
+template <class Inner>
+void multiply_tile(const Tile& tile) {
+  if (Inner::takes(tile)) {
+    Inner::multiply(tile);
   } else {
-    multiply_narrow_tile(
-        static_cast<int>(tile.columns / 4),
-        tile.depth,
-        tile.a,
-        tile.b,
-        tile.c,
-        tile.c_step,
-        tile.start);
+    multiply_cut<Inner>(tile);
   }
 }
 
 /// The range along the depth where the left matrix is not all zero, for a tile
 /// whose rows begin at `row`.
-struct Stretch {
+struct DepthRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
-Stretch not_zero(
+inline DepthRange not_zero(
     const Causal& causal,
+    std::int64_t tile_rows,
     std::int64_t row,
     std::int64_t first_depth,
     std::int64_t depth) {
@@ -90,73 +81,40 @@ Stretch not_zero(
   return {0, depth};
 }
 
-bool is_wanted(const Causal& causal, std::int64_t row, std::int64_t column) {
+inline bool is_wanted(
+    const Causal& causal,
+    std::int64_t tile_rows,
+    std::int64_t row,
+    std::int64_t column) {
   return causal.part != Causal::Part::scores ||
       column < causal.first + row + tile_rows;
 }
 
-/// Memory for packed blocks, which each thread keeps from one product to the
-/// next: allocating it each time costs as much as a small product.
-float* packed_blocks() {
-  constexpr std::int64_t floats =
-      (block_columns + block_rows) * block_depth + tile_reads_ahead;
-  thread_local const auto blocks =
-      std::make_unique_for_overwrite<float[]>(floats);
-  return blocks.get();
-}
-
 /// The size of a part when `whole` is cut into as few equal parts of at most
 /// `most` as possible.
-std::int64_t equal_part(std::int64_t whole, std::int64_t most) {
+inline std::int64_t equal_part(std::int64_t whole, std::int64_t most) {
   const std::int64_t parts = (whole + most - 1) / most;
   return parts == 0 ? most : (whole + parts - 1) / parts;
 }
 
-static_assert(block_rows % tile_rows == 0);
-static_assert(block_columns % tile_columns == 0);
-
-} // namespace
-
-ProductPart product_part(
-    const ProductShape& shape,
-    std::int64_t index,
-    std::int64_t count) {
-  // Chooses the number of parts across that makes the longer side of a part
-  // shortest.
-  std::int64_t across = 1;
-  const auto longest = [&](std::int64_t n) {
-    return std::max(shape.columns / n, shape.rows / (count / n));
-  };
-  for (std::int64_t n = 2; n <= count; ++n) {
-    if (count % n == 0 && longest(n) < longest(across)) {
-      across = n;
-    }
-  }
-  const auto cut =
-      [](std::int64_t size, std::int64_t tile, std::int64_t i, std::int64_t n) {
-        const std::int64_t tiles = (size + tile - 1) / tile;
-        return std::min(size, tiles * i / n * tile);
-      };
-  const std::int64_t i = index / across;
-  const std::int64_t down = count / across;
-  const std::int64_t j = index % across;
-  ProductPart part;
-  part.first_row = cut(shape.rows, tile_rows, i, down);
-  part.rows = cut(shape.rows, tile_rows, i + 1, down) - part.first_row;
-  part.first_column = cut(shape.columns, tile_columns, j, across);
-  part.columns =
-      cut(shape.columns, tile_columns, j + 1, across) - part.first_column;
-  return part;
-}
-
-void multiply(
+template <class Inner>
+void multiply_matrices(
     const ProductShape& shape,
     const ProductPart& part,
     const Matrix& left,
     const Matrix& right,
     const ProductResult& result,
     const Causal& causal) {
-  float* const packed_right = packed_blocks();
+  constexpr std::int64_t tile_rows = Inner::rows;
+  constexpr std::int64_t tile_columns = Inner::columns;
+  constexpr std::int64_t block_rows = Inner::block_rows;
+  constexpr std::int64_t block_columns = Inner::block_columns;
+  constexpr std::int64_t block_depth = Inner::block_depth;
+  static_assert(block_rows % tile_rows == 0);
+  static_assert(block_columns % tile_columns == 0);
+  float* const packed_right = thread_memory(
+      ThreadMemory::blocks,
+      (block_columns + block_rows) * block_depth + Inner::reads_ahead);
   float* const packed_left = packed_right + block_columns * block_depth;
   const std::int64_t some_depth = equal_part(shape.depth, block_depth);
   const std::int64_t last_column = part.first_column + part.columns;
@@ -185,14 +143,15 @@ void multiply(
             packed_left);
         for (std::int64_t jj = 0; jj < columns; jj += tile_columns) {
           for (std::int64_t ii = 0; ii < rows; ii += tile_rows) {
-            if (!is_wanted(causal, i + ii, j + jj)) {
+            if (!is_wanted(causal, tile_rows, i + ii, j + jj)) {
               continue;
             }
-            const Stretch along = not_zero(causal, i + ii, d, depth);
+            const DepthRange along =
+                not_zero(causal, Inner::rows, i + ii, d, depth);
             float* const c = result.data + (i + ii) * result.row_step + j + jj;
             const float* const bias =
                 result.bias == nullptr ? nullptr : result.bias + j + jj;
-            multiply(Tile{
+            multiply_tile<Inner>(Tile{
                 .a = packed_left + ii * depth + along.begin * tile_rows,
                 .b = packed_right + jj * depth + along.begin * tile_columns,
                 .depth = along.end - along.begin,
@@ -218,4 +177,5 @@ void multiply(
   }
 }
 
+} // namespace
 } // namespace cairn::kernels::cpu

@@ -1,6 +1,10 @@
 #pragma once
 
+#if defined(__aarch64__)
 #include <arm_neon.h>
+#else
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -9,6 +13,7 @@
 // products reads them.
 
 namespace cairn::kernels::cpu {
+namespace { // see scalar.h
 
 inline constexpr std::int64_t floats_in_line = 16; ///< floats per cache line
 inline constexpr std::int64_t soon = 8;            ///< rows ahead to prefetch
@@ -19,6 +24,7 @@ template <int gap>
     const float* from,
     std::int64_t step,
     float* to) {
+#if defined(__aarch64__)
   const float32x4_t r0 = vld1q_f32(from);
   const float32x4_t r1 = vld1q_f32(from + step);
   const float32x4_t r2 = vld1q_f32(from + 2 * step);
@@ -36,6 +42,17 @@ template <int gap>
   store(1, vtrn1q_f64(odd(r0, r1), odd(r2, r3)));
   store(2, vtrn2q_f64(even(r0, r1), even(r2, r3)));
   store(3, vtrn2q_f64(odd(r0, r1), odd(r2, r3)));
+#else
+  __m128 r0 = _mm_loadu_ps(from);
+  __m128 r1 = _mm_loadu_ps(from + step);
+  __m128 r2 = _mm_loadu_ps(from + 2 * step);
+  __m128 r3 = _mm_loadu_ps(from + 3 * step);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + gap, r1);
+  _mm_storeu_ps(to + 2 * gap, r2);
+  _mm_storeu_ps(to + 3 * gap, r3);
+#endif
 }
 
 /// Some lines of a matrix: rows of the left or columns of the right one.
@@ -71,11 +88,11 @@ void pack_four(const Lines& lines, std::int64_t line, float* to) {
     }
   } else if (there == 4 && lines.line_step == 1) {
     for (; d < lines.depth; ++d) {
-      vst1q_f32(to + d * width, vld1q_f32(lines.at(line, d)));
+      __builtin_memcpy(to + d * width, lines.at(line, d), 4 * sizeof(float));
     }
   } else if (there == 0) {
     for (; d < lines.depth; ++d) {
-      vst1q_f32(to + d * width, vdupq_n_f32(0));
+      __builtin_memset(to + d * width, 0, 4 * sizeof(float));
     }
   }
   for (; d < lines.depth; ++d) {
@@ -101,10 +118,7 @@ void pack_side_by_side(const Lines& lines, std::int64_t panels, float* to) {
         }
       }
       for (std::int64_t i = 0; i < some; ++i) {
-#pragma GCC unroll 3
-        for (int part = 0; part < width; part += 4) {
-          vst1q_f32(panel + part, vld1q_f32(from + part));
-        }
+        __builtin_memcpy(panel, from, width * sizeof(float));
         from += width;
         panel += width * lines.depth;
       }
@@ -129,4 +143,5 @@ void pack(const Lines& lines, float* to) {
   }
 }
 
+} // namespace
 } // namespace cairn::kernels::cpu
