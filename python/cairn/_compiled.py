@@ -46,7 +46,7 @@ class WholePasses:
         def before(*_: Any) -> None:
             passes = mine()
             if passes is not None:
-                passes._begin()
+                passes.begin()
 
         @torch._dynamo.disable
         def after(*_: Any) -> None:
@@ -70,7 +70,8 @@ class WholePasses:
         if self._inside:
             self._open()
 
-    def _begin(self):
+    def begin(self) -> None:
+        """A pass begins: what is compiled from here on finds whole parameters."""
         self._inside = True
         if self._wanted:
             self._open()
@@ -90,6 +91,7 @@ class WholePasses:
 
     def close(self) -> None:
         """Lets the parameters be sliced again."""
+        self._inside = False
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.__exit__(None, None, None)

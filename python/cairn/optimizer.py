@@ -100,6 +100,7 @@ def translated(optimizer: torch.optim.Optimizer, allow_untested: Any) -> tuple[O
     # The program's own object stays as it is.
     copy = object.__new__(type(optimizer))
     copy.__dict__.update(optimizer.__dict__)
+    copy.__dict__.pop("step", None)  # a scheduler's, bound to the program's object
     copy.param_groups = [dict(group) for group in optimizer.param_groups]
     copy.state = collections.defaultdict(dict)
     return None, copy

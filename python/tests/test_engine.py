@@ -92,16 +92,17 @@ def resume_with_rmsprop(folder):
     return [wanted, trained_losses(engine, 3, first=3)]
 
 
-def train_with_schedule(stage):
+def train_with_schedule(stage, kind):
     net = nets.fresh()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
+    optimizer = OPTIMIZERS[kind](net.parameters())
+    first = optimizer.param_groups[0]["lr"]
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
     engine, _, _, returned = cairn.initialize(
         net, nets.config(stage, optimizer=None), optimizer=optimizer, lr_scheduler=schedule
     )
     assert returned is schedule
     losses = trained_losses(engine)
-    assert abs(engine.get_lr()[0] - 1e-2 / 8) < 1e-12, engine.get_lr()
+    assert abs(engine.get_lr()[0] - first / 8) < 1e-12, engine.get_lr()
     return losses
 
 
@@ -294,8 +295,12 @@ class Training(unittest.TestCase):
                 self.assertEqual(wanted, got)
 
     def test_a_schedule_of_the_program(self):
-        wanted = nets.plain_losses(2, make_schedule=lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5))
-        self.assert_close(ranks.run(train_with_schedule, 2, 1)[0], wanted)
+        for kind in ("adamw", "rmsprop"):
+            with self.subTest(optimizer=kind):
+                wanted = nets.plain_losses(
+                    2, make_optimizer=OPTIMIZERS[kind], make_schedule=lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5)
+                )
+                self.assert_close(ranks.run(train_with_schedule, 2, 1, kind)[0], wanted)
 
     def test_hooks_of_the_program(self):
         for losses in ranks.run(train_with_hooks, 2)[0]:

@@ -551,7 +551,7 @@ TEST(CheckpointFolder, HasOneWriter) {
     const WriterLock lock(folder.path());
     EXPECT_THAT(
         error_text<CheckpointError>([&] { WriterLock other(folder.path()); }),
-        HasSubstr("another job is writing checkpoints to this folder"));
+        HasSubstr("another job is writing to this folder"));
   }
   const WriterLock lock(folder.path());
 }

@@ -298,6 +298,7 @@ TEST(OptimizerFiles, HaveTheRatesOfTheFlags) {
       {.input = core_path("squared_relu/torch"), .output = folder / "native"});
   const fs::path manifest = folder / "native/global_step5/manifest.json";
   auto json = nlohmann::json::parse(read_file(manifest, 1 << 20));
+  json["version"] = 1; // whose manifests have no checksum
   json["state"].erase("groups");
   json["state"]["optimizer"]["next_values"] = nlohmann::json::parse(
       R"([{"lr": 0.018, "weight_decay": 0.1}, {"lr": 0.018, "weight_decay": 0},

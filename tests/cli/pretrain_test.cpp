@@ -493,9 +493,13 @@ TEST_F(Pretrain, TracesTellThePartsOfTheModel) {
     }
   }
   // Of each MLP, in two steps of 8 samples of 32 tokens: forward, forward
-  // again, and backward, which has two products for each one of forward.
+  // again, and backward, which has two products for each one of forward and,
+  // with our own GELU, a multiplication by its slope.
   for (const std::string layer : {"layers.0", "layers.1"}) {
-    EXPECT_EQ(flops[layer + ".mlp"], 2 * 8 * 32 * (2 * 32 * 128 * 2) * 4);
+    constexpr std::int64_t tokens = 2 * 8 * 32;
+    constexpr std::int64_t products = tokens * (2 * 32 * 128 * 2) * 4;
+    EXPECT_GE(flops[layer + ".mlp"], products);
+    EXPECT_LE(flops[layer + ".mlp"], products + tokens * 128);
     EXPECT_GT(flops[layer + ".attention"], 2 * 8 * 32 * (2 * 32 * 128) * 4);
   }
   // An operator's calls lead from main() to the model.
@@ -704,7 +708,7 @@ TEST_F(Pretrain, OneTrainingWritesToAFolder) {
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(
       second.err,
-      HasSubstr("another job is writing checkpoints to this folder"));
+      HasSubstr("another job is writing to this folder"));
   EXPECT_THAT(
       read_file(path("shared/log.jsonl"), 1 << 24),
       ::testing::AllOf(

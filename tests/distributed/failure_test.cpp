@@ -93,16 +93,23 @@ TEST(Failure, ARankThatLeftIsNamed) {
   failures::a_rank_that_left_is_named({.ranks = 2});
 }
 
+/// Waits for a rank that leaves after the barrier, or before this rank knows
+/// that the barrier is over.
+void meet_and_wait(const World& world) {
+  world.group().barrier();
+  world.group().all_reduce(at::ones({4})).wait();
+}
+
 TEST(Failure, ARankThatEndsWithAnExceptionIsNamed) {
   run_processes({.ranks = 2}, [](const InitOptions& init) {
     try {
       const World world = init_distributed(init);
-      world.group().barrier();
       if (world.rank() == 0) {
+        world.group().barrier();
         throw DataError({.what = "no such file"});
       }
       EXPECT_THAT(
-          comm_error([&] { world.group().all_reduce(at::ones({4})).wait(); }),
+          comm_error([&] { meet_and_wait(world); }),
           HasSubstr("rank 0 has failed: it ends with an exception"));
     } catch (const DataError&) {
       EXPECT_EQ(init.environment.rank, 0);
@@ -112,12 +119,12 @@ TEST(Failure, ARankThatEndsWithAnExceptionIsNamed) {
 
 TEST(Failure, ARankThatEndsTheJobTellsWhy) {
   run_ranks({.ranks = 2}, [](const World& world) {
-    world.group().barrier();
     if (world.rank() == 0) {
+      world.group().barrier();
       end_job(world, "the disk is full");
     } else {
       EXPECT_THAT(
-          comm_error([&] { world.group().all_reduce(at::ones({4})).wait(); }),
+          comm_error([&] { meet_and_wait(world); }),
           HasSubstr("rank 0 has failed: the disk is full"));
     }
   });

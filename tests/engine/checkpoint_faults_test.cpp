@@ -257,7 +257,7 @@ TEST(CheckpointFaults, TwoJobsDoNotShareAFolder) {
     EXPECT_THAT(
         error_text<CheckpointError>(
             [&] { other.engine().save_checkpoint(folder.path(), "b"); }),
-        HasSubstr("another job is writing checkpoints to this folder"));
+        HasSubstr("another job is writing to this folder"));
   });
 }
 

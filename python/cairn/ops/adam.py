@@ -35,7 +35,7 @@ class _Adam(torch.optim.AdamW):
             group["decoupled_weight_decay"] = bool(decoupled)
 
     def step(self, closure: Any = None) -> Any:
-        """Refused: the engine steps."""
+        """Steps without an engine, as torch's Adam; an engine steps by itself."""
         if not self.cairn_config["params"]["bias_correction"]:
             raise RuntimeError("Adam without bias correction works with an engine only: pass it to initialize()")
         return super().step(closure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Iterator, Optional
 
 import torch
@@ -66,7 +67,8 @@ class PipelineEngine(Engine):
         next_batch = self._next_of(self._batches_of(data_iter))
         self.optimizer.push()
         skipped = self.skipped_steps
-        loss = self._core.train_batch(next_batch)
+        with self._whole():
+            loss = self._core.train_batch(next_batch)
         self._move_schedule(skipped)
         return loss
 
@@ -86,9 +88,27 @@ class PipelineEngine(Engine):
         was = self.module.training
         self.eval()
         try:
-            return self._core.eval_batch(self._next_of(data_iter), num_micro_batches)
+            with self._whole():
+                return self._core.eval_batch(self._next_of(data_iter), num_micro_batches)
         finally:
             self.train(was)
+
+    @contextlib.contextmanager
+    def _whole(self):
+        """A batch in which the parameters of compiled layers are whole at stage 3: the
+        core calls the layers, not the module's forward."""
+        passes = self._whole_passes
+        if passes is not None:
+            passes.begin()
+        try:
+            yield
+        finally:
+            if passes is not None:
+                passes.close()
+
+    def compile(self, *args: Any, **options: Any) -> None:
+        """Refused: the engine calls the layers of a stage one by one."""
+        raise _core.UsageError("engine.compile() of a pipeline: compile its layers, layer.compile(), before initialize()")
 
     def _batches_of(self, data_iter):
         if data_iter is None:

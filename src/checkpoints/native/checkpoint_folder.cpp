@@ -18,7 +18,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -239,21 +241,41 @@ void remove_remains(const fs::path& folder) {
   }
 }
 
+namespace {
+
+/// Locks a file for this process; returns 0 or the error. A process that was
+/// killed keeps its locks until its last write is over, so it tries for a
+/// while.
+int lock_for_writing(int file) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds(5);
+  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || Clock::now() >= end) {
+      return errno;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return 0;
+}
+
+} // namespace
+
 WriterLock::WriterLock(const fs::path& folder, const char* name) {
   const fs::path path = folder / name;
   file_ = open_regular_file(path, O_RDWR | O_CREAT);
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
-    return;
-  }
-  if (errno == EWOULDBLOCK) {
+  const int error = lock_for_writing(file_.get());
+  if (error == EWOULDBLOCK) {
     throw CheckpointError(
-        {.what = "another job is writing checkpoints to this folder",
+        {.what = "another job is writing to this folder",
          .where = folder.string(),
-         .remedy = "give each job a folder of its own, or end the other one"});
+         .remedy =
+             "give each job a folder of its own, or end the other one; on "
+             "a network's file system the lock of a machine that died "
+             "lasts a minute or two"});
   }
   // The two others mean a file system without locks, which is accepted.
-  if (errno != ENOLCK && errno != EOPNOTSUPP) {
-    throw file_error("lock", path, errno);
+  if (error != 0 && error != ENOLCK && error != EOPNOTSUPP) {
+    throw file_error("lock", path, error);
   }
 }
 

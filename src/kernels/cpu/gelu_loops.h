@@ -62,6 +62,7 @@ struct ExactGelu {
     V p[gelu_vectors];
     V e[gelu_vectors];
     each([&](int i) { size[i] = size_of(x[i]) * V(0.70710678F); });
+    each([&](int i) { size[i] = clamped(size[i], 0, 1e4F); }); // also infinity
     each([&](int i) { t[i] = inverse(fma(size[i], V(0.3275911F), one)); });
     each([&](int i) { e[i] = -(size[i] * size[i]); });
     exp_of(e);

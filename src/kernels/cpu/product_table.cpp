@@ -42,6 +42,7 @@ float* thread_memory(ThreadMemory use, std::int64_t floats) {
   Memory& memory = memories[static_cast<std::size_t>(use)];
   if (memory.floats < floats) {
     memory.values.reset(); // before as much is asked for again
+    memory.floats = 0;
     memory.values = std::make_unique_for_overwrite<float[]>(floats);
     memory.floats = floats;
   }

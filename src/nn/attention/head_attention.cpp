@@ -6,6 +6,7 @@
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/joined_parts.h"
 #include "nn/linear/product.h"
+#include "nn/linear/second_derivatives.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -132,6 +133,7 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("attention");
     const variable_list saved = context->get_saved_variables();
     const AttentionGradients gradients = heads_backward(
         outer[0],
@@ -156,6 +158,7 @@ struct JoinedAttention : torch::autograd::Function<JoinedAttention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("attention");
     const variable_list saved = context->get_saved_variables();
     at::Tensor gradient = at::empty(saved[0].sizes(), saved[0].options());
     const auto [query, key, value] = joined_parts(gradient);

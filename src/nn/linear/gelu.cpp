@@ -6,6 +6,7 @@
 #include "nn/linear/column_sums.h"
 #include "nn/linear/gpu_kernel.h"
 #include "nn/linear/kernel_gelu.h"
+#include "nn/linear/second_derivatives.h"
 #include "nn/linear/summed_parts.h"
 
 #include <ATen/TensorOperators.h>
@@ -73,6 +74,7 @@ struct OwnGelu : torch::autograd::Function<OwnGelu> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("GELU");
     return {outer[0] * context->get_saved_variables()[0], {}, {}};
   }
 };

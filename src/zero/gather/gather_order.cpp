@@ -3,6 +3,7 @@
 #include "distributed/internal/agreement.h"
 
 #include <ATen/Functions.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -58,55 +59,15 @@ std::string first_difference(
   return "ranks used different parameters";
 }
 
-} // namespace
-
-void GatherOrder::note(int bucket, int parameter) {
-  // A multiplication between two additions: the order counts.
-  word_ = (word_ + static_cast<std::uint64_t>(bucket) + 1) * 0x9e3779b97f4a7c15;
-  word_ ^= word_ >> 29;
-  if (buckets_.size() < most_kept) {
-    buckets_.push_back(bucket);
-    parameters_.push_back(parameter);
-  }
-}
-
-void GatherOrder::send(
+/// Throws the first difference between the gathers of the ranks.
+[[noreturn]] void refuse(
     const distributed::ProcessGroup& group,
-    at::Device device) {
-  if (group.size() == 1) {
-    return;
-  }
-  // The largest of the words and of their negatives are those of one word if
-  // all are the same.
-  const auto word = static_cast<std::int64_t>(word_ >> 1);
-  const at::Tensor both = at::tensor({word, -word}, at::kLong).to(device);
-  sent_.emplace(
-      Sent{group, both, group.all_reduce(both, distributed::ReduceOp::max)});
-}
-
-void GatherOrder::compare(
+    const std::vector<int>& buckets,
+    const std::vector<int>& parameters,
     const std::function<std::string(int parameter)>& name_of) {
-  if (!sent_) {
-    return;
-  }
-  Sent sent = *std::exchange(sent_, std::nullopt);
-  sent.pending.wait();
-  const at::Tensor largest = sent.largest.cpu();
-  const auto* const both = largest.const_data_ptr<std::int64_t>();
-  if (both[0] != -both[1]) {
-    refuse(sent.group, name_of);
-  }
-  word_ = 0;
-  buckets_.clear();
-  parameters_.clear();
-}
-
-void GatherOrder::refuse(
-    const distributed::ProcessGroup& group,
-    const std::function<std::string(int parameter)>& name_of) const {
   std::string mine;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    mine += fmt::format("{} {}\n", buckets_[i], name_of(parameters_[i]));
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    mine += fmt::format("{} {}\n", buckets[i], name_of(parameters[i]));
   }
   distributed::Agreement agreement(group, "order of gathers");
   const std::string difference = agreement(
@@ -120,6 +81,72 @@ void GatherOrder::refuse(
       {.what = difference,
        .where = "parameters that are gathered at ZeRO stage 3",
        .remedy = std::string(same_operators)});
+}
+
+} // namespace
+
+void GatherOrder::note(int bucket, int parameter) {
+  // A multiplication between two additions: the order counts.
+  word_ = (word_ + static_cast<std::uint64_t>(bucket) + 1) * 0x9e3779b97f4a7c15;
+  word_ ^= word_ >> 29;
+  if (gathers_.buckets.size() < most_kept) {
+    gathers_.buckets.push_back(bucket);
+    gathers_.parameters.push_back(parameter);
+  }
+}
+
+void GatherOrder::send(
+    const distributed::ProcessGroup& group,
+    at::Device device) {
+  if (group.size() == 1) {
+    return;
+  }
+  // The largest of the words and of their negatives are those of one word if
+  // all are the same.
+  const auto word = static_cast<std::int64_t>(word_ >> 1);
+  const at::Tensor both =
+      at::tensor({word, -word}, at::kLong).to(device, /*non_blocking=*/true);
+  sent_.emplace(
+      Sent{group, both, group.all_reduce(both, distributed::ReduceOp::max)});
+}
+
+void GatherOrder::compare(
+    const std::function<std::string(int parameter)>& name_of) {
+  if (!sent_) {
+    return;
+  }
+  Sent sent = *std::exchange(sent_, std::nullopt);
+  sent.pending.wait();
+  Gathers gathers = std::exchange(gathers_, {});
+  word_ = 0;
+  const auto check = [&](const distributed::ProcessGroup& group,
+                         const at::Tensor& largest,
+                         const Gathers& mine) {
+    const auto* const both = largest.const_data_ptr<std::int64_t>();
+    if (both[0] != -both[1]) {
+      refuse(group, mine.buckets, mine.parameters, name_of);
+    }
+  };
+  if (sent.largest.is_cpu()) {
+    check(sent.group, sent.largest, gathers);
+    return;
+  }
+  const at::Device device = sent.largest.device();
+  Arriving next{
+      sent.group,
+      at::empty(
+          sent.largest.sizes(),
+          sent.largest.options().device(at::kCPU).pinned_memory(true)),
+      c10::Event(device.type()),
+      std::move(gathers)};
+  next.largest.copy_(sent.largest, /*non_blocking=*/true);
+  next.arrived.record(
+      c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  std::optional<Arriving> earlier = std::exchange(arriving_, std::move(next));
+  if (earlier) {
+    earlier->arrived.synchronize(); // long over
+    check(earlier->group, earlier->largest, earlier->gathers);
+  }
 }
 
 } // namespace cairn::zero

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Event.h>
 #include <cairn/distributed/process_group.h>
 
 #include <cstdint>
@@ -31,11 +32,18 @@ class GatherOrder {
   void send(const distributed::ProcessGroup& group, at::Device device);
   /// Compares the orders that were sent, and forgets this rank's. Throws on
   /// every rank CommError with the first difference if they are not the same.
+  /// On a GPU the comparison is looked at one call later, so that the host does
+  /// not wait for it.
   void compare(const std::function<std::string(int parameter)>& name_of);
 
  private:
   /// Gathers that are kept for the message.
   static constexpr std::size_t most_kept = 4096;
+
+  struct Gathers {
+    std::vector<int> buckets;
+    std::vector<int> parameters; ///< the one that was wanted, of each bucket
+  };
 
   struct Sent {
     distributed::ProcessGroup group;
@@ -43,14 +51,18 @@ class GatherOrder {
     distributed::Pending pending;
   };
 
-  [[noreturn]] void refuse(
-      const distributed::ProcessGroup& group,
-      const std::function<std::string(int parameter)>& name_of) const;
+  /// A comparison on its way from a GPU.
+  struct Arriving {
+    distributed::ProcessGroup group;
+    at::Tensor largest; ///< on the host
+    c10::Event arrived;
+    Gathers gathers;
+  };
 
   std::uint64_t word_ = 0;
-  std::vector<int> buckets_;
-  std::vector<int> parameters_; ///< the one that was wanted, of each bucket
+  Gathers gathers_;
   std::optional<Sent> sent_;
+  std::optional<Arriving> arriving_;
 };
 
 } // namespace cairn::zero
