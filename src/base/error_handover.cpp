@@ -1,5 +1,6 @@
 #include "base/internal/error_handover.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,6 +30,19 @@ bool is_error_memory(int fd) {
       target.string().starts_with("/memfd:" + std::string(memory_name));
 }
 
+/// The descriptor of the memory that a launcher has lent this process; -1 if
+/// none has.
+int lent_memory() {
+  const char* const number = std::getenv(error_memory_variable);
+  if (number == nullptr) {
+    return -1;
+  }
+  const std::string_view digits(number);
+  int fd = -1;
+  std::from_chars(digits.data(), digits.data() + digits.size(), fd);
+  return fd > 2 && is_error_memory(fd) ? fd : -1;
+}
+
 } // namespace
 
 UniqueFd make_error_memory() {
@@ -47,16 +61,9 @@ std::optional<HandedError> handed_error(int memory) {
 }
 
 void hand_over_error(const HandedError& error) {
-  const char* const number = std::getenv(error_memory_variable);
-  if (number == nullptr) {
-    return;
-  }
-  const std::string_view digits(number);
-  int fd = -1;
-  std::from_chars(digits.data(), digits.data() + digits.size(), fd);
+  const int fd = lent_memory();
   struct stat status {};
-  if (fd <= 2 || !is_error_memory(fd) || ::fstat(fd, &status) != 0 ||
-      status.st_size != 0) {
+  if (fd < 0 || ::fstat(fd, &status) != 0 || status.st_size != 0) {
     return;
   }
   const std::string bytes = (error.of_another_rank ? of_another : own) +
@@ -64,6 +71,16 @@ void hand_over_error(const HandedError& error) {
   // A launcher that is gone needs no error.
   [[maybe_unused]] const auto written =
       ::pwrite(fd, bytes.data(), bytes.size(), 0);
+}
+
+void claim_error_memory() {
+  const int fd = lent_memory();
+  if (fd < 0) {
+    return;
+  }
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  // Where this fails, the earlier error stays.
+  [[maybe_unused]] const auto cut = ::ftruncate(fd, 0);
 }
 
 } // namespace cairn::base

@@ -24,6 +24,22 @@ TEST(ErrorHandover, KeepsTheFirstError) {
   EXPECT_EQ(error->text, "the disk is full");
 }
 
+TEST(ErrorHandover, ForgetsTheErrorOfAnEarlierProgram) {
+  const UniqueFd memory = make_error_memory();
+  ASSERT_TRUE(memory);
+  ASSERT_EQ(::fcntl(memory.get(), F_SETFD, 0), 0); // as it is lent
+  ::setenv(error_memory_variable, std::to_string(memory.get()).c_str(), 1);
+  hand_over_error({.text = "no such file"});
+  claim_error_memory();
+  EXPECT_FALSE(handed_error(memory.get()));
+  EXPECT_EQ(::fcntl(memory.get(), F_GETFD), FD_CLOEXEC);
+  hand_over_error({.text = "the disk is full"});
+  ::unsetenv(error_memory_variable);
+  const auto error = handed_error(memory.get());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->text, "the disk is full");
+}
+
 TEST(ErrorHandover, WritesIntoNoOtherFile) {
   const std::string path = ::testing::TempDir() + "not_the_launchers";
   const UniqueFd file = open_file(path, O_RDWR | O_CREAT | O_TRUNC);

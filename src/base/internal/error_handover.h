@@ -30,4 +30,9 @@ std::optional<HandedError> handed_error(int memory);
 /// nothing in a process that no launcher of ours has started.
 void hand_over_error(const HandedError& error);
 
+/// Takes the lent memory for this process alone, which is the rank: forgets the
+/// error of an earlier program of the same rank, and passes the memory on to no
+/// program that this one starts.
+void claim_error_memory();
+
 } // namespace cairn::base

@@ -1,5 +1,6 @@
 #include "launch/internal/node_plan.h"
 
+#include "base/internal/error_handover.h"
 #include "base/internal/terminal.h"
 #include "launch/internal/shared_gpu.h"
 #include "launch/supervise/process_sweep.h"
@@ -54,7 +55,7 @@ std::vector<int> core_share(
 } // namespace
 
 bool is_set_by_launcher(std::string_view variable) {
-  constexpr std::array<std::string_view, 12> names = {
+  constexpr std::array<std::string_view, 13> names = {
       "RANK",
       "WORLD_SIZE",
       "LOCAL_RANK",
@@ -66,6 +67,7 @@ bool is_set_by_launcher(std::string_view variable) {
       "MASTER_PORT",
       "CUDA_VISIBLE_DEVICES",
       "CAIRN_RESTART_COUNT",
+      error_memory_variable,
       lent_terminal_variable};
   return std::find(names.begin(), names.end(), variable) != names.end() ||
       variable == launch_id_variable;

@@ -1,5 +1,6 @@
 #include "launch/supervise/own_environment.h"
 
+#include "base/internal/error_handover.h"
 #include "base/internal/terminal.h"
 #include "launch/supervise/process_sweep.h"
 
@@ -19,7 +20,9 @@ std::vector<std::string> own_environment(const Variables& changes) {
       variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
   }
-  variables.erase(lent_terminal_variable); // it was lent to us only
+  // These were lent to us only.
+  variables.erase(lent_terminal_variable);
+  variables.erase(error_memory_variable);
   for (const auto& [name, value] : changes) {
     variables.insert_or_assign(name, value);
   }
