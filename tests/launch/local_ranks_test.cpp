@@ -332,6 +332,22 @@ TEST(LocalRanks, TheOneThatFailsByItselfIsBlamed) {
   EXPECT_THAT(result.err, EndsWith("[0] the disk is full\n"));
 }
 
+TEST(LocalRanks, TheOneThatIsBlamedGivesItsExitCode) {
+  const TemporaryFolder folder;
+  const std::string told = (folder.path() / "told").string();
+  ASSERT_EQ(::mkfifo(told.c_str(), 0600), 0);
+  // Rank 1 ends first, and rank 0 is blamed while it runs on.
+  const auto result = launch(shell(
+      2,
+      "if [ $RANK = 0 ]; then " + hand_over("own", "the disk is full") +
+          "echo > '" + told + "'; sleep 0.5; exit 4; fi; read x < '" + told +
+          "'; " + hand_over("another", "rank 0 has not come") + "exit 3"));
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(
+      result.err,
+      ContainsRegex("rank 0 \\(pid.*exited with code 4 after"));
+}
+
 TEST(LocalRanks, TheCauseMayComeAfterItsConsequence) {
   const TemporaryFolder folder;
   const std::string ended = (folder.path() / "ended").string();

@@ -36,7 +36,7 @@ int poll_time_until(Clock::time_point time) {
 
 /// Time that a rank has to fail by itself after others have failed because of
 /// it.
-constexpr std::chrono::milliseconds time_for_cause{1000};
+constexpr std::chrono::milliseconds time_for_cause{5000};
 
 /// What a failed child is to blame for, from the likeliest cause of a job's end
 /// to the least likely. A rank killed from outside makes other ranks fail with
@@ -99,6 +99,8 @@ class Supervision {
   bool take_stop_signals();
   void flush_unfinished_lines(Clock::time_point now);
   void fail(SupervisedChild& child, Failure failure);
+  void tell_failure();
+  void name_real_end();
   void told_to_stop(int signal);
   void stop_all(int signal, const SupervisedChild* except);
   bool can_log() const;
@@ -132,6 +134,7 @@ class Supervision {
   SupervisedChild* suspect_ = nullptr; ///< failed because of another rank
   Clock::time_point deadline_of_suspect_;
   const SupervisedChild* culprit_ = nullptr;
+  bool culprit_ran_on_ = false; ///< it was blamed before its end
   Outcome outcome_;
 };
 
@@ -159,9 +162,22 @@ Outcome Supervision::run() {
   drain();
   if (culprit_ != nullptr) {
     // Complete only now, when everything it wrote has been read.
+    name_real_end();
     outcome_.failure->last_lines = culprit_->last_lines();
   }
   return outcome_;
+}
+
+/// Says how the culprit has ended by itself, if it still ran when it was blamed
+/// for the error that it had handed over.
+void Supervision::name_real_end() {
+  if (!culprit_ran_on_ || !culprit_->failed() || culprit_->killed_by_signal()) {
+    return;
+  }
+  outcome_.failure = culprit_->failure();
+  if (options_.is_node_launcher) {
+    tell_failure();
+  }
 }
 
 bool Supervision::any_running() const {
@@ -395,6 +411,10 @@ void Supervision::record(
       if (phase_ == Phase::running) {
         child.forget_last_lines(); // those of the rank follow
         fail(child, {.what = record.text, .exit_code = record.exit_code});
+      } else if (culprit_ == &child && outcome_.failure) {
+        // It knows by now how the rank has ended.
+        outcome_.failure->what = record.text;
+        outcome_.failure->exit_code = record.exit_code;
       }
       return;
     case NodeRecord::Kind::last_line:
@@ -497,19 +517,26 @@ void Supervision::flush_unfinished_lines(Clock::time_point now) {
 
 void Supervision::fail(SupervisedChild& child, Failure failure) {
   culprit_ = &child;
-  if (options_.is_node_launcher) {
-    show(
-        2,
-        encode(
-            {.kind = NodeRecord::Kind::failure,
-             .text = failure.what,
-             .exit_code = failure.exit_code}));
-  } else if (any_running() && can_log()) {
-    logger_.error("{}; stopping the others", failure.what);
-  }
+  culprit_ran_on_ =
+      child.spec().kind == ChildSpec::Kind::rank && child.running();
   outcome_.failure = std::move(failure);
+  if (options_.is_node_launcher) {
+    tell_failure();
+  } else if (any_running() && can_log()) {
+    logger_.error("{}; stopping the others", outcome_.failure->what);
+  }
   // A launcher that reports a failure is already stopping its own ranks.
   stop_all(SIGTERM, &child);
+}
+
+/// Tells the launcher that started this one.
+void Supervision::tell_failure() {
+  show(
+      2,
+      encode(
+          {.kind = NodeRecord::Kind::failure,
+           .text = outcome_.failure->what,
+           .exit_code = outcome_.failure->exit_code}));
 }
 
 void Supervision::told_to_stop(int signal) {
