@@ -34,25 +34,6 @@ int sync(int fd) {
   return 0;
 }
 
-std::optional<std::chrono::seconds> disk_timeout() {
-  const char* const text = std::getenv(disk_timeout_variable);
-  if (text == nullptr || *text == '\0') {
-    return std::nullopt;
-  }
-  const std::string_view digits(text);
-  const char* const last = digits.data() + digits.size();
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(digits.data(), last, seconds);
-  if (error != std::errc() || end != last || seconds < 1) {
-    throw ConfigError(
-        {.what = "not a number of seconds",
-         .where = disk_timeout_variable,
-         .values = text,
-         .remedy = "give a whole number from 1 on, or unset it"});
-  }
-  return std::chrono::seconds(seconds);
-}
-
 /// Calls fsync(2) in a thread of its own, which stays behind if the disk hangs:
 /// no signal ends the call.
 int sync_within(
@@ -81,6 +62,25 @@ int sync_within(
 }
 
 } // namespace
+
+std::optional<std::chrono::seconds> disk_timeout() {
+  const char* const text = std::getenv(disk_timeout_variable);
+  if (text == nullptr || *text == '\0') {
+    return std::nullopt;
+  }
+  const std::string_view digits(text);
+  const char* const last = digits.data() + digits.size();
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(digits.data(), last, seconds);
+  if (error != std::errc() || end != last || seconds < 1) {
+    throw ConfigError(
+        {.what = "not a number of seconds",
+         .where = disk_timeout_variable,
+         .values = text,
+         .remedy = "give a whole number from 1 on, or unset it"});
+  }
+  return std::chrono::seconds(seconds);
+}
 
 void sync_file(int fd, const std::filesystem::path& path) {
   const auto limit = disk_timeout();

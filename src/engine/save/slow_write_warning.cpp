@@ -30,7 +30,7 @@ void SlowWriteWarning::watch(std::chrono::milliseconds patience) {
        !changed_.wait_until(lock, due, [&] { return done_; });
        due = begin + 2 * (due - begin)) {
     logger_.warning(
-        "{} for {:.0f} s by now: the disk is slow or hangs ({} sets a limit)",
+        "{} for {:.0f} s by now: the disk is slow or hangs ({} limits a sync)",
         what_,
         std::chrono::duration<double>(due - begin).count(),
         disk_timeout_variable);
