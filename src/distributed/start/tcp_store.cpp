@@ -28,6 +28,10 @@ namespace {
 /// places.
 constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 20);
 
+/// The longest time for which a wait does not see that its connection was hung
+/// up, where its socket is not known.
+constexpr std::chrono::milliseconds longest_deaf = std::chrono::seconds(30);
+
 std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
@@ -97,15 +101,23 @@ void C10dStore::erase(const std::string& key) {
 bool C10dStore::wait(
     const std::vector<std::string>& keys,
     std::chrono::milliseconds timeout) {
-  timeout = std::min(timeout, longest);
-  return reach([&] {
-    try {
-      raw_->wait(keys, timeout);
-      return true;
-    } catch (const c10::DistStoreError&) {
-      return false;
+  for (auto left = std::min(timeout, longest);;) {
+    // A connection that cannot be hung up is asked after a while whether it
+    // should have been.
+    const auto slice = socket_ < 0 ? std::min(left, longest_deaf) : left;
+    const bool came = reach([&] {
+      try {
+        raw_->wait(keys, slice);
+        return true;
+      } catch (const c10::DistStoreError&) {
+        return false;
+      }
+    });
+    left -= slice;
+    if (came || left.count() <= 0) {
+      return came;
     }
-  });
+  }
 }
 
 namespace {
