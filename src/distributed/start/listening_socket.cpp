@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -18,20 +19,24 @@ void require(int result, const char* call) {
   }
 }
 
-/// A socket that listens on the address; none if this machine does not have it.
+/// A socket that listens on the address; none if this machine does not have it,
+/// or cannot listen there for another reason than that the port is taken or not
+/// allowed.
 std::optional<UniqueFd> listen_at(const sockaddr* address, socklen_t size) {
   UniqueFd listener(
       ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  require(listener.get(), "socket");
+  if (!listener) {
+    return std::nullopt;
+  }
   const int on = 1;
   require(
       ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)),
       "setsockopt");
   if (::bind(listener.get(), address, size) != 0) {
-    if (errno == EADDRNOTAVAIL) {
-      return std::nullopt;
+    if (errno == EADDRINUSE || errno == EACCES) {
+      require(-1, "bind");
     }
-    require(-1, "bind");
+    return std::nullopt;
   }
   require(::listen(listener.get(), SOMAXCONN), "listen");
   return listener;
@@ -44,6 +49,11 @@ bool is_loopback(const sockaddr* address) {
   }
   const auto& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
   return IN6_IS_ADDR_LOOPBACK(&ip) != 0;
+}
+
+bool is_same(const addrinfo& one, const addrinfo& other) {
+  return one.ai_addrlen == other.ai_addrlen &&
+      std::memcmp(one.ai_addr, other.ai_addr, one.ai_addrlen) == 0;
 }
 
 } // namespace
@@ -83,14 +93,15 @@ std::optional<UniqueFd> listen_on(
       all,
       &::freeaddrinfo);
   for (const addrinfo* each = all; each != nullptr; each = each->ai_next) {
-    if (is_loopback(each->ai_addr) && !one_machine) {
+    // Another rank may take another one of them.
+    if (!is_same(*each, *all)) {
       return std::nullopt;
     }
-    if (auto listener = listen_at(each->ai_addr, each->ai_addrlen)) {
-      return listener;
-    }
   }
-  return std::nullopt;
+  if (is_loopback(all->ai_addr) && !one_machine) {
+    return std::nullopt;
+  }
+  return listen_at(all->ai_addr, all->ai_addrlen);
 }
 
 } // namespace cairn::distributed

@@ -13,9 +13,9 @@ namespace cairn::distributed {
 UniqueFd listen_on_loopback(std::uint16_t port);
 
 /// A socket that listens on the address of this machine that `host` means, and
-/// on no other. None when that would keep ranks out: `host` has no address of
-/// this machine, or one of the loopback while ranks are on other machines, too.
-/// Throws std::system_error when the port is taken.
+/// on no other. None when that could keep ranks out: `host` means several
+/// addresses, none of this machine, or one of the loopback while ranks may be
+/// on other machines, too. Throws std::system_error when the port is taken.
 std::optional<UniqueFd> listen_on(
     const std::string& host,
     std::uint16_t port,
