@@ -1,5 +1,7 @@
 #include <cairn/distributed/init_distributed.h>
 
+#include "base/internal/error_handover.h"
+#include "base/internal/sync_file.h"
 #include "distributed/backends/group_core.h"
 #include "distributed/internal/agreement.h"
 #include "distributed/internal/comms_log.h"
@@ -35,6 +37,13 @@ BackendChoice choose(BackendChoice asked, int world_size) {
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+/// True when all ranks are surely on this machine. Slurm's number of tasks per
+/// node is what was asked for, and not where they run.
+bool is_on_one_machine(const Environment& environment) {
+  return environment.source != Environment::Source::slurm &&
+      environment.local_world_size == environment.world_size;
 }
 
 /// Makes room for the connections of all ranks, which the host of the store
@@ -82,6 +91,7 @@ std::shared_ptr<GroupCore> start(
   if (backend == BackendChoice::automatic) {
     return GroupCore::alone(std::move(job), "world", 0);
   }
+  claim_error_memory();
   const milliseconds timeout = options.collective_timeout;
   const FactoryOptions factory = {
       .timeout = timeout + 4 * options.notes_grace + std::chrono::minutes(1),
@@ -112,7 +122,7 @@ std::shared_ptr<GroupCore> start(
        .port = alone && !options.listen_fd ? std::uint16_t{0}
                                            : environment.master_port,
        .is_server = hosts,
-       .one_machine = environment.local_world_size == environment.world_size,
+       .one_machine = is_on_one_machine(environment),
        .listen_fd = hosts ? options.listen_fd : std::nullopt,
        .timeout = options.start_timeout,
        .patience = start_patience,
@@ -148,6 +158,7 @@ World init_distributed(const InitOptions& asked) {
   options.start_timeout = bounded(asked.start_timeout);
   options.collective_timeout = bounded(asked.collective_timeout);
   options.notes_grace = bounded(asked.notes_grace);
+  disk_timeout(); // refuses what it cannot read before hours have been trained
   const Environment& environment = options.environment;
   const BackendChoice backend = choose(asked.backend, environment.world_size);
   // These statics are the one exception to "no globals": two libraries in one
