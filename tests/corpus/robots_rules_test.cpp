@@ -35,6 +35,11 @@ TEST(RobotsRules, MatchByTheLongestPattern) {
   EXPECT_TRUE(allows("Disallow: /x$", "/xy"));
 }
 
+TEST(RobotsRules, MayBeginWithAByteOrderMark) {
+  EXPECT_FALSE(RobotsRules("\xef\xbb\xbfUser-agent: *\nDisallow: /x", "robot")
+                   .allow("/x"));
+}
+
 TEST(RobotsRules, AreThoseOfTheOwnGroup) {
   const std::string text =
       "\xef\xbb\xbfsitemap: https://a.org/map.xml\n"

@@ -78,6 +78,10 @@ RobotsRules::RobotsRules(std::string_view text, std::string_view robot) {
   bool in_names = false; // a group begins with one name or several
   constexpr std::size_t most_rules = 2000;
   constexpr std::size_t longest_pattern = 500;
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) {
+    text.remove_prefix(byte_order_mark.size());
+  }
   while (!text.empty()) {
     const std::size_t end = text.find_first_of("\r\n");
     std::string_view line = text.substr(0, end);
