@@ -363,6 +363,41 @@ TEST_F(FetchPages, NotFromThisMachineUnlessItIsAllowed) {
   EXPECT_TRUE(server.questions().empty());
 }
 
+// A proxy of another scheme is none, and what `no_proxy` lists is not reached
+// past the proxy.
+TEST_F(FetchPages, FromPrivateNetworksOnlyThroughAProxy) {
+  HttpServer server;
+  HttpServer proxy;
+  const std::string address = server.address("/1");
+  server.answer("/1", {page("Private", sentence + sentence)});
+  proxy.answer(address, {page("Proxy", sentence + sentence)});
+  Words all = words(folder.write("list.txt", address + "\n"));
+  std::erase(all, "--private-networks");
+  const auto run = [&](const std::string& name) {
+    const auto result = Command(
+                            all,
+                            {{"http_proxy", ""},
+                             {"https_proxy", ""},
+                             {"HTTPS_PROXY", ""},
+                             {"all_proxy", ""},
+                             {"ALL_PROXY", ""},
+                             {"NO_PROXY", ""},
+                             {"no_proxy", "127.0.0.1"},
+                             {name, proxy.address("")}})
+                            .finish();
+    EXPECT_EQ(result.code, 0) << result.err;
+  };
+  run("https_proxy");
+  EXPECT_THAT(failures().at(address), HasSubstr("of a private network"));
+  EXPECT_TRUE(proxy.questions().empty());
+  all.emplace_back("--overwrite");
+  for (const char* const name : {"http_proxy", "ALL_PROXY"}) {
+    run(name);
+    EXPECT_EQ(pages().at(address).at("title"), "Proxy") << name;
+  }
+  EXPECT_TRUE(server.questions().empty());
+}
+
 bool is_public_address(const char* text) {
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;

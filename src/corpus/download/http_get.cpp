@@ -169,9 +169,10 @@ HttpResult exchange(
     HttpSink& sink,
     std::string& location) {
   ::curl_easy_reset(handle); // keeps connections
+  const bool by_proxy = request.public_only && has_proxy(address);
   Transfer transfer{
       .sink = sink,
-      .public_only = request.public_only && !has_proxy()};
+      .public_only = request.public_only && !by_proxy};
   std::array<char, CURL_ERROR_SIZE> message{};
   Headers headers;
   set(handle, CURLOPT_URL, address.c_str());
@@ -191,6 +192,10 @@ HttpResult exchange(
       static_cast<long>(request.longest_time.count()));
   if (request.compressed) {
     set(handle, CURLOPT_ACCEPT_ENCODING, ""); // all that curl can unpack
+  }
+  if (by_proxy) {
+    // The sockets are not checked, so none may lead past the proxy.
+    set(handle, CURLOPT_NOPROXY, "");
   }
   set(handle, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
   set(handle, CURLOPT_OPENSOCKETDATA, &transfer);

@@ -24,7 +24,8 @@ struct HttpRequest {
   /// Asks for compressed answers. The sink gets the bytes unpacked.
   bool compressed = false;
   /// Refuses to connect to private networks and to this machine, unless through
-  /// a proxy, whose business that is.
+  /// a proxy, whose business that is. What `no_proxy` lists goes through it,
+  /// too.
   bool public_only = false;
 };
 

@@ -1,5 +1,7 @@
 #include "corpus/download/public_network.h"
 
+#include "base/internal/ascii_case.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -84,24 +86,27 @@ std::string shown_network(const sockaddr& address) {
   return text.data();
 }
 
-bool has_proxy() {
-  const auto value = [](const char* name) {
-    const char* const text = std::getenv(name);
-    return std::string_view(text != nullptr ? text : "");
+bool has_proxy(std::string_view address) {
+  // As curl looks for them: an empty one is none, and the name in lower case
+  // comes first. HTTP_PROXY is a header of CGI, and does not count.
+  const auto value = [](const char* lower, const char* upper) {
+    for (const char* const name : {lower, upper}) {
+      const char* const text = name != nullptr ? std::getenv(name) : nullptr;
+      if (text != nullptr && *text != '\0') {
+        return std::string_view(text);
+      }
+    }
+    return std::string_view();
   };
-  if (value("no_proxy") == "*" || value("NO_PROXY") == "*") {
+  if (value("no_proxy", "NO_PROXY") == "*") {
     return false;
   }
-  // curl's names: HTTP_PROXY is a header of CGI, and does not count.
-  static constexpr std::array names{
-      "http_proxy",
-      "https_proxy",
-      "HTTPS_PROXY",
-      "all_proxy",
-      "ALL_PROXY"};
-  return std::ranges::any_of(names, [&](const char* name) {
-    return !value(name).empty();
-  });
+  const bool secure =
+      lower_case(address.substr(0, address.find(':'))) == "https";
+  return !(secure ? value("https_proxy", "HTTPS_PROXY")
+                  : value("http_proxy", nullptr))
+              .empty() ||
+      !value("all_proxy", "ALL_PROXY").empty();
 }
 
 } // namespace cairn::corpus

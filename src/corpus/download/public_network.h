@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <string>
+#include <string_view>
 
 namespace cairn::corpus {
 
@@ -14,7 +15,8 @@ bool is_public(const sockaddr& address);
 /// "192.168.0.1"
 std::string shown_network(const sockaddr& address);
 
-/// Whether the environment names a proxy for HTTP.
-bool has_proxy();
+/// Whether the environment names a proxy for the scheme of the address, and
+/// `no_proxy` is not "*".
+bool has_proxy(std::string_view address);
 
 } // namespace cairn::corpus
