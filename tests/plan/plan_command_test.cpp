@@ -172,6 +172,66 @@ TEST(PlanCommand, SearchesAndWritesTheBest) {
   EXPECT_EQ(third.out, again.out) << third.err;
 }
 
+// What is given is only where a search begins: the written plan must not say
+// both.
+TEST(PlanCommand, WritesNothingThatContradictsTheLayout) {
+  const TemporaryFolder folder;
+  const auto written = [&](const Words& more) {
+    const std::string best = (folder / "best").string();
+    const Words cluster{"--cluster", "dgx-h100", "--num-gpus", "8", "--json"};
+    const Result found = testing::run(cairn(
+        "plan",
+        with(
+            {"--num-layers",
+             "24",
+             "--hidden-size",
+             "2048",
+             "--num-attention-heads",
+             "16",
+             "--seq-length",
+             "2048",
+             "--vocab-size",
+             "50257",
+             "--global-batch-size",
+             "256",
+             "--recompute-granularity",
+             "full",
+             "--recompute-method",
+             "block",
+             "--recompute-num-layers=2",
+             "--use-distributed-optimizer",
+             "--deepspeed_config",
+             (folder / "given.json").string(),
+             "--write",
+             best},
+            with(cluster, more))));
+    EXPECT_EQ(found.code, 0) << found.err;
+    const Result again =
+        testing::run(cairn("plan", with({"@" + best + "/flags"}, cluster)));
+    EXPECT_EQ(again.code, 0) << again.err;
+    const Json plan = Json::parse(found.out)[0];
+    const Json same = Json::parse(again.out)[0];
+    for (const char* key :
+         {"zero_stage", "recompute", "offload_optimizer", "offload_param"}) {
+      EXPECT_EQ(same.at(key), plan.at(key)) << key;
+    }
+    return Json::parse(testing::read_text(best + "/ds.json"))
+        .at("zero_optimization");
+  };
+  folder.write("given.json", R"({"bf16": {"enabled": true},
+      "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "nvme", "nvme_path": "/fast"},
+        "offload_param": {"device": "cpu"}}})");
+  const Json small = written({});
+  EXPECT_FALSE(small.contains("offload_optimizer")) << small;
+  EXPECT_FALSE(small.contains("offload_param")) << small;
+  const Json given = written({"--micro-batch-size", "1"});
+  EXPECT_EQ(given.at("offload_optimizer").at("nvme_path"), "/fast");
+  EXPECT_THAT(
+      testing::read_text(folder / "best/flags"),
+      HasSubstr("--recompute-num-layers=2"));
+}
+
 TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {
   const Result result = testing::run(cairn(
       "plan",

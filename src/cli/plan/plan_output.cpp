@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace cairn::cli {
 namespace {
@@ -370,25 +371,26 @@ void write_plan(
   json.erase("gradient_accumulation_steps");
   json["train_batch_size"] = run.global_batch;
   json["train_micro_batch_size_per_gpu"] = run.micro_batch;
-  json["zero_optimization"]["stage"] = run.zero_stage;
-  if (run.optimizer != plan::Place::device) {
-    json["zero_optimization"]["offload_optimizer"]["device"] =
-        name_of(run.optimizer);
-  }
-  if (run.parameters != plan::Place::device) {
-    json["zero_optimization"]["offload_param"]["device"] =
-        name_of(run.parameters);
-  }
-  if (run.optimizer == plan::Place::nvme) {
-    json["zero_optimization"]["offload_optimizer"]["nvme_path"] = "/local_nvme";
+  Json& zero = json["zero_optimization"];
+  zero["stage"] = run.zero_stage;
+  zero.erase("cpu_offload"); // old names of what follows
+  zero.erase("cpu_offload_param");
+  for (const auto& [key, place] :
+       {std::pair{"offload_optimizer", run.optimizer},
+        std::pair{"offload_param", run.parameters}}) {
+    if (place == plan::Place::device) {
+      zero.erase(key);
+      continue;
+    }
+    zero[key]["device"] = name_of(place);
+    if (place == plan::Place::nvme && !zero[key].contains("nvme_path")) {
+      zero[key]["nvme_path"] = "/local_nvme";
+    }
   }
   write_file_atomically(folder / "ds.json", json.dump(2) + "\n");
   std::string flags = fmt::format("# {}\n", shown_layout(run));
   std::string line;
-  std::vector<std::string> words = request.model_flags;
-  for (const std::string& each : flags_of(run)) {
-    words.push_back(each);
-  }
+  std::vector<std::string> words = pretrain_flags(request, run);
   words.emplace_back("--deepspeed_config");
   words.push_back((folder / "ds.json").string());
   for (const std::string& word : words) {

@@ -121,19 +121,43 @@ bool given(const config::Config& config, const char* flag) {
   return config.given.contains(flag);
 }
 
+/// Erases a flag with its values, of which there are at most so many.
 void drop(std::vector<std::string>& flags, std::string_view name, int values) {
-  for (std::size_t i = 0; i < flags.size();) {
-    if (flags[i] == name) {
-      flags.erase(
-          flags.begin() + static_cast<std::ptrdiff_t>(i),
-          flags.begin() +
-              static_cast<std::ptrdiff_t>(std::min(
-                  flags.size(),
-                  i + 1 + static_cast<std::size_t>(values))));
-    } else {
-      ++i;
+  for (auto flag = flags.begin(); flag != flags.end();) {
+    const std::size_t equals = flag->find('=');
+    if (std::string_view(*flag).substr(0, equals) != name) {
+      ++flag;
+      continue;
     }
+    auto end = flag + 1;
+    if (equals == std::string::npos) {
+      for (int i = 0; i < values && end != flags.end(); ++i, ++end) {
+        if (end->starts_with("--")) {
+          break;
+        }
+      }
+    }
+    flag = flags.erase(flag, end);
   }
+}
+
+void drop_recomputation(std::vector<std::string>& flags) {
+  for (const char* name :
+       {"--recompute-granularity",
+        "--recompute-method",
+        "--activations-checkpoint-method",
+        "--recompute-num-layers",
+        "--checkpoint-num-layers"}) {
+    drop(flags, name, 1);
+  }
+  for (const char* name :
+       {"--checkpoint-activations",
+        "--deepspeed-activation-checkpointing",
+        "--recompute-activations"}) {
+    drop(flags, name, 0);
+  }
+  constexpr int parts_of_a_layer = 5;
+  drop(flags, "--recompute-modules", parts_of_a_layer);
 }
 
 /// The flags that no layout replaces.
@@ -153,7 +177,7 @@ std::vector<std::string> without_layout(std::vector<std::string> flags) {
     drop(flags, name, 1);
   }
   drop(flags, "--sequence-parallel", 0);
-  drop(flags, "--checkpoint-activations", 0);
+  drop(flags, "--use-distributed-optimizer", 0);
   return flags;
 }
 
@@ -189,6 +213,28 @@ std::vector<std::string> flags_of(const plan::RunLayout& run) {
   if (run.recompute == plan::Recompute::blocks) {
     flags.emplace_back("--checkpoint-activations");
   }
+  return flags;
+}
+
+std::vector<std::string> pretrain_flags(
+    const PlanRequest& request,
+    const plan::RunLayout& run) {
+  std::vector<std::string> flags = request.model_flags;
+  std::vector<std::string> found = flags_of(run);
+  if (request.layout) {
+    drop(found, "--checkpoint-activations", 0);
+  } else if (
+      run.recompute == plan::Recompute::blocks || !request.recomputes_parts) {
+    drop_recomputation(flags);
+  }
+  // The JSON has the place of the states.
+  drop(flags, "--optimizer-cpu-offload", 0);
+  drop(flags, "--cpu-optimizer", 0);
+  if (run.optimizer == plan::Place::device) {
+    drop(flags, "--optimizer-offload-fraction", 1);
+    drop(flags, "--offload-update-on", 1);
+  }
+  flags.insert(flags.end(), found.begin(), found.end());
   return flags;
 }
 
@@ -332,6 +378,7 @@ std::optional<PlanRequest> plan_request(
         static_cast<double>(request.training.sequence);
   }
   request.model_flags = without_layout(flags);
+  request.recomputes_parts = config.flags.training.recomputes_parts();
   if (const auto& file = config.flags.deepspeed.config) {
     request.deepspeed = config::plain_json(config::read_hjson_file(*file));
   }

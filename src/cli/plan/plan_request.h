@@ -35,6 +35,7 @@ struct PlanRequest {
   plan::EstimateOptions options;
   std::optional<std::string> folder;    ///< --write
   std::vector<std::string> model_flags; ///< what else `cairn pretrain` gets
+  bool recomputes_parts = false;        ///< these flags say so
   std::string deepspeed = "{}";         ///< the JSON that is given
 };
 
@@ -46,5 +47,11 @@ std::optional<PlanRequest> plan_request(
 
 /// The flags of `cairn pretrain` for a layout.
 std::vector<std::string> flags_of(const plan::RunLayout& layout);
+
+/// All flags of `cairn pretrain` for a layout of the request, without the
+/// DeepSpeed JSON. A layout that is given keeps its flags about recomputation.
+std::vector<std::string> pretrain_flags(
+    const PlanRequest& request,
+    const plan::RunLayout& layout);
 
 } // namespace cairn::cli
