@@ -138,7 +138,9 @@ TEST_F(CheckpointCommand, InspectsWhatAnEngineSaved) {
 TEST_F(CheckpointCommand, VerifiesARun) {
   Result result = checkpoint({"verify", run_folder()});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, ContainsRegex("ok .*global_step5: .* held against their checksums"));
+  EXPECT_THAT(
+      result.out,
+      ContainsRegex("ok .*global_step5: .* held against their checksums"));
 
   const fs::path damaged = damage();
   result = checkpoint({"verify", run_folder()});

@@ -706,9 +706,7 @@ TEST_F(Pretrain, OneTrainingWritesToAFolder) {
   const std::string log = read_file(path("shared/log.jsonl"), 1 << 20);
   const Result second = run(cairn(gpt(4) + saving("shared")));
   EXPECT_EQ(second.code, 1);
-  EXPECT_THAT(
-      second.err,
-      HasSubstr("another job is writing to this folder"));
+  EXPECT_THAT(second.err, HasSubstr("another job is writing to this folder"));
   EXPECT_THAT(
       read_file(path("shared/log.jsonl"), 1 << 24),
       ::testing::AllOf(
