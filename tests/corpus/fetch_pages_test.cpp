@@ -348,6 +348,31 @@ TEST_F(FetchPages, OfAServerInTroubleIsGivenUp) {
   EXPECT_EQ(server.questions().size(), 3U);
 }
 
+// Redirects that lead nowhere are answers, and so is a picture.
+TEST_F(FetchPages, OfAServerThatAnswersGoOn) {
+  HttpServer server;
+  server.answer("/robots.txt", {{.status = 204, .body = ""}});
+  const HttpAnswer cut{
+      .body = std::string(100, 'x'),
+      .cut_after = 10,
+      .headers = "Content-Type: text/html\r\n"};
+  std::string list;
+  const auto add = [&](const std::string& path, const HttpAnswer& answer) {
+    server.answer(path, {answer});
+    list += server.address(path) + "\n";
+  };
+  for (int i = 0; i < 4; ++i) {
+    const std::string path = "/" + std::to_string(i);
+    add(path, {.status = 302, .location = "file:///etc/passwd"});
+    add(path + "/cut", cut);
+  }
+  add("/page", page("Page", sentence + sentence));
+  const auto result = fetch(folder.write("list.txt", list), {"--retries", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(failures().size(), 8U);
+  EXPECT_TRUE(pages().contains(server.address("/page")));
+}
+
 // A list that comes from the internet must not read what is in here.
 TEST_F(FetchPages, NotFromThisMachineUnlessItIsAllowed) {
   HttpServer server;

@@ -238,6 +238,7 @@ HttpResult exchange(
     }
     return result;
   }
+  result.answered = true;
   char* target = nullptr;
   ::curl_easy_getinfo(handle, CURLINFO_REDIRECT_URL, &target);
   if (target != nullptr) {

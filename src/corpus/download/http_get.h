@@ -49,6 +49,7 @@ struct HttpResult {
   HttpEnd end = HttpEnd::complete;
   HttpHead head;
   std::string trouble{};        ///< empty when complete
+  bool answered = false;        ///< wholly, whatever the status
   std::string redirect{};       ///< an address that was not followed
   bool too_slow = false;        ///< nothing came, or not all, in the time
   bool private_network = false; ///< refused by `public_only`

@@ -136,8 +136,8 @@ std::optional<PageFetcher::Next> PageFetcher::read_rules(
     results_.answered();
   }
   const long status = result.head.status;
-  const bool unavailable = status >= 300 && status < 500 && status != 429 &&
-      status != 408 && status != 425;
+  const bool unavailable = status >= (result.answered ? 200 : 300) &&
+      status < 500 && status != 429 && status != 408 && status != 425;
   if (result.end == HttpEnd::complete) {
     server.rules.emplace(sink.bytes(), robot_);
   } else if (unavailable) {
@@ -145,6 +145,7 @@ std::optional<PageFetcher::Next> PageFetcher::read_rules(
   } else {
     return after_trouble(task, server, result, "robots.txt: ");
   }
+  server.given_up = 0;
   return std::nullopt;
 }
 
@@ -160,6 +161,9 @@ PageFetcher::Next PageFetcher::fetch_page(
     if (result.head.status != 0) {
       results_.answered();
     }
+    if (result.answered) {
+      server.given_up = 0;
+    }
     if (!result.redirect.empty()) {
       next.again = follow(task, result.redirect).again;
       return next;
@@ -168,7 +172,6 @@ PageFetcher::Next PageFetcher::fetch_page(
       return after_trouble(task, server, result, "");
     }
     const PageText page = page_text(sink.bytes(), sink.type());
-    server.given_up = 0;
     if (page.text.size() < options_.least_text) {
       fail(
           task,
@@ -179,6 +182,7 @@ PageFetcher::Next PageFetcher::fetch_page(
     }
   } catch (const NoPage& reason) {
     results_.answered();
+    server.given_up = 0;
     fail(task, reason.failure, reason.reason);
   } catch (const NoText& error) {
     fail(task, PageFailure::type, error.what());
@@ -235,8 +239,11 @@ PageFetcher::Next PageFetcher::after_trouble(
   }
   const std::string reason = fmt::format("{}{}", prefix, result.trouble);
   const PageFailure failure = failure_of(result);
-  // A server that answers 404 for a page is well.
-  if (failure != PageFailure::status || !prefix.empty()) {
+  // A server that answers 404 for a page, or redirects it to where we do not
+  // follow, is well.
+  const bool in_trouble = failure == PageFailure::unreachable ||
+      failure == PageFailure::too_slow || failure == PageFailure::connection;
+  if ((in_trouble && !result.answered) || !prefix.empty()) {
     ++server.given_up;
     server.failure = failure;
     server.trouble = reason;
