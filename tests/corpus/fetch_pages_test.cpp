@@ -1,6 +1,7 @@
 // `cairn data pages`, with servers on this machine.
 
 #include "corpus/download/public_network.h"
+#include "corpus/pages/page_fetcher.h"
 #include "support/command.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
@@ -371,6 +372,32 @@ TEST_F(FetchPages, OfAServerThatAnswersGoOn) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(failures().size(), 8U);
   EXPECT_TRUE(pages().contains(server.address("/page")));
+}
+
+TEST_F(FetchPages, PauseBetweenTheRulesAndThePage) {
+  HttpServer server;
+  server.answer("/1", {page("One", sentence + sentence)});
+  server.answer("/robots.txt", {{.body = "User-agent: *\nDisallow: /no\n"}});
+  const PageOptions options{
+      .output = output,
+      .failures = output + ".failed",
+      .private_networks = true};
+  PageResults results(options);
+  PageFetcher fetcher(options, results);
+  PageServer state;
+  for (const char* const path : {"/no", "/1"}) {
+    state = {};
+    const PageTask task{server.address(path), server.address(path)};
+    const auto first = fetcher.fetch(task, state);
+    EXPECT_EQ(server.questions().back().path, "/robots.txt");
+    EXPECT_EQ(first.pause, options.delay);
+    EXPECT_EQ(first.again.has_value(), task.now == server.address("/1"));
+  }
+  const auto second =
+      fetcher.fetch({server.address("/1"), server.address("/1")}, state);
+  EXPECT_EQ(server.questions().back().path, "/1");
+  EXPECT_EQ(second.pause, options.delay);
+  EXPECT_FALSE(second.again);
 }
 
 // A list that comes from the internet must not read what is in here.

@@ -107,14 +107,20 @@ PageFetcher::Next PageFetcher::fetch(const PageTask& task, PageServer& server) {
     fail(task, server.failure, server.trouble);
     return {};
   }
+  Next next;
   if (options_.robots && !server.rules) {
-    if (auto next = read_rules(task, server)) {
-      return *next;
+    if (auto trouble = read_rules(task, server)) {
+      return *trouble;
     }
+    next.pause = pause_for(server); // that was a request, too
   }
   if (options_.robots && !server.rules->allow(path_of(task.now))) {
     fail(task, PageFailure::robots, "is forbidden there");
-    return {};
+    return next;
+  }
+  if (next.pause.count() > 0) {
+    next.again = task;
+    return next;
   }
   return fetch_page(task, server);
 }
