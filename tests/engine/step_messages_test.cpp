@@ -91,10 +91,11 @@ TEST(StepMessages, ScalarsGoInOneSum) {
            {std::optional<distributed::MeshShape>(),
             std::optional(distributed::MeshShape{.data = 2, .tensor = 2})}) {
         SCOPED_TRACE(fmt::format("stage {}, mesh {}", stage, shape ? 1 : 0));
+        // At stage 3 another one compares the order of gathers.
         EXPECT_EQ(
             scalars_in(
                 records_of_a_step(world, {.stage = stage, .shape = shape})),
-            1);
+            stage == 3 ? 2 : 1);
       }
     }
   });

@@ -40,42 +40,67 @@ void over_elements(const at::Tensor& x, const Body& body) {
       });
 }
 
-/// Keeps the derivative instead of its input: this takes as much memory, and
-/// backward is one multiplication.
+/// Our own kernel on all elements. `slope` may be undefined.
+void own_gelu(
+    const at::Tensor& x,
+    GeluKind kind,
+    const at::Tensor& y,
+    const at::Tensor& slope) {
+  if (!cpu::has_matrix_product()) {
+    return;
+  }
+  const auto which =
+      kind == GeluKind::exact ? cpu::Gelu::exact : cpu::Gelu::tanh;
+  const float* const from = x.const_data_ptr<float>();
+  float* const to = y.mutable_data_ptr<float>();
+  float* const slopes =
+      slope.defined() ? slope.mutable_data_ptr<float>() : nullptr;
+  over_elements(x, [&](std::int64_t begin, std::int64_t size) {
+    cpu::gelu(
+        which,
+        from + begin,
+        to + begin,
+        slopes != nullptr ? slopes + begin : nullptr,
+        size);
+  });
+}
+
 struct OwnGelu : torch::autograd::Function<OwnGelu> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& given,
-      bool exact,
-      bool with_slope) {
+      GeluKind kind,
+      bool differentiable,
+      GeluKeeps keeps) {
     const at::Tensor x = given.contiguous();
     const at::Tensor y = at::empty_like(x);
     at::Tensor slope;
-    if (with_slope) {
+    if (differentiable && keeps == GeluKeeps::slope) {
       slope = at::empty_like(x);
       context->save_for_backward({slope});
+    } else if (differentiable) {
+      context->save_for_backward({x});
     }
-    if (cpu::has_matrix_product()) {
-      const auto kind = exact ? cpu::Gelu::exact : cpu::Gelu::tanh;
-      const float* from = x.const_data_ptr<float>();
-      float* const to = y.mutable_data_ptr<float>();
-      float* const slopes =
-          with_slope ? slope.mutable_data_ptr<float>() : nullptr;
-      over_elements(x, [&](std::int64_t begin, std::int64_t size) {
-        cpu::gelu(
-            kind,
-            from + begin,
-            to + begin,
-            with_slope ? slopes + begin : nullptr,
-            size);
-      });
-    }
+    context->saved_data["exact"] = kind == GeluKind::exact;
+    context->saved_data["input"] = keeps == GeluKeeps::input;
+    own_gelu(x, kind, y, slope);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     refuse_second_derivatives("GELU");
-    return {outer[0] * context->get_saved_variables()[0], {}, {}};
+    at::Tensor slope = context->get_saved_variables()[0];
+    if (context->saved_data["input"].toBool()) {
+      const at::Tensor x = slope;
+      slope = at::empty_like(x);
+      const bool exact = context->saved_data["exact"].toBool();
+      own_gelu(
+          x,
+          exact ? GeluKind::exact : GeluKind::tanh,
+          at::empty_like(x),
+          slope);
+    }
+    return {outer[0] * slope, {}, {}, {}};
   }
 };
 
@@ -130,10 +155,10 @@ GeluGradients gelu_backward(
   return {of_x, bias.defined() ? bias_gradient(bias, of_x) : at::Tensor()};
 }
 
-at::Tensor gelu(const at::Tensor& x, GeluKind kind) {
+at::Tensor gelu(const at::Tensor& x, GeluKind kind, GeluKeeps keeps) {
   if (has_own_gelu(x)) {
-    const bool with_slope = at::GradMode::is_enabled() && x.requires_grad();
-    return OwnGelu::apply(x, kind == GeluKind::exact, with_slope);
+    const bool differentiable = at::GradMode::is_enabled() && x.requires_grad();
+    return OwnGelu::apply(x, kind, differentiable, keeps);
   }
   return at::gelu(x, name_of(kind));
 }

@@ -6,8 +6,16 @@ namespace cairn::nn {
 
 enum class GeluKind { exact, tanh };
 
+/// What our own kernel for CPUs keeps for backward. The slope takes as much
+/// memory as the input, and backward is then one multiplication; the input costs
+/// nothing where something else keeps it as well.
+enum class GeluKeeps { slope, input };
+
 /// Computes at::gelu, by our own kernel where it is faster.
-at::Tensor gelu(const at::Tensor& x, GeluKind kind);
+at::Tensor gelu(
+    const at::Tensor& x,
+    GeluKind kind,
+    GeluKeeps keeps = GeluKeeps::slope);
 
 /// True when gelu() of such a tensor is our own kernel for CPUs.
 bool has_own_gelu(const at::Tensor& x);

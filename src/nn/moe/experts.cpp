@@ -1,5 +1,6 @@
 #include <cairn/nn/mixture.h>
 
+#include "nn/linear/gelu.h"
 #include "nn/linear/linear_product.h"
 #include "nn/moe/group_rows.h"
 #include "nn/moe/grouped_gelu_mlp.h"
@@ -125,8 +126,19 @@ Experts::Experts(
 
 at::Tensor Experts::activated(const at::Tensor& wide, const at::Tensor& gate)
     const {
-  return gate.defined() ? activate_gated(gate, wide, activation_)
-                        : activate(wide, activation_);
+  if (gate.defined()) {
+    return activate_gated(gate, wide, activation_);
+  }
+  const bool exact = activation_ == model::ActivationKind::gelu;
+  if (activated_ == Activated::computed_again &&
+      (exact || activation_ == model::ActivationKind::gelu_tanh)) {
+    // forget() keeps the input, too.
+    return gelu(
+        wide,
+        exact ? GeluKind::exact : GeluKind::tanh,
+        GeluKeeps::input);
+  }
+  return activate(wide, activation_);
 }
 
 void Experts::forget(
