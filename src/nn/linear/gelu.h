@@ -7,8 +7,8 @@ namespace cairn::nn {
 enum class GeluKind { exact, tanh };
 
 /// What our own kernel for CPUs keeps for backward. The slope takes as much
-/// memory as the input, and backward is then one multiplication; the input costs
-/// nothing where something else keeps it as well.
+/// memory as the input, and backward is then one multiplication; the input
+/// costs nothing where something else keeps it as well.
 enum class GeluKeeps { slope, input };
 
 /// Computes at::gelu, by our own kernel where it is faster.
