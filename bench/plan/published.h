@@ -60,9 +60,9 @@ Prediction predict(
 /// The smallest degree of tensor parallelism with which a row's model fits, at
 /// one sample a rank; 0 if none does.
 std::int64_t smallest_tensor_that_fits(const PublishedRow& row);
-/// What no program does without that trains the row's model on its ranks with
-/// Adam in 16 bits and computes blocks again: weights and gradients in 16 bits,
-/// the optimizer's states, and the inputs of the blocks.
+/// Returns the least memory of a rank with which the row's model can be trained
+/// with Adam in 16 bits, blocks computed again: weights and gradients in 16
+/// bits, the optimizer's states, and the inputs of the blocks.
 double least_bytes(const PublishedRow& row);
 /// The largest batch, as a power of two, that fits with the row's degrees.
 std::int64_t largest_batch_that_fits(const PublishedRow& row);

@@ -39,7 +39,8 @@ struct Net {
   int steps; ///< of a round
 };
 
-/// Those of bench/train, and one of a width between.
+/// The nets that are measured: those of bench/train, and one of a width
+/// between.
 const std::vector<Net> nets{
     {"0.9M (4/128/4), 12 x 64", {4, 128, 4, 64, 512}, 12, 64, 30},
     {"12M (6/384/6), 8 x 256", {6, 384, 6, 256, 4096}, 8, 256, 2},

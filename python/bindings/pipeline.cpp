@@ -24,7 +24,8 @@ namespace {
 using pipeline::LayerSpec;
 using pipeline::Tensors;
 
-/// What a layer or a loss of Python's is given: one tensor, or a tuple.
+/// Returns the argument for a layer or a loss in Python: one tensor, or a
+/// tuple.
 py::object argument_of(const Tensors& tensors) {
   if (tensors.size() == 1) {
     return py::cast(tensors.front());
@@ -36,7 +37,8 @@ py::object argument_of(const Tensors& tensors) {
   return result;
 }
 
-/// What it gives: a tensor, or a tuple or list of tensors.
+/// Returns the tensors that a layer or a loss has given: one tensor, or a tuple
+/// or list of tensors.
 Tensors tensors_of(const py::handle& value, const std::string& giver) {
   if (THPVariable_Check(value.ptr())) {
     return {py::cast<at::Tensor>(value)};

@@ -79,7 +79,7 @@ void claim_error_memory() {
     return;
   }
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  // Where this fails, the earlier error stays.
+  // An error that cannot be cut off stays: an old cause is better than none.
   [[maybe_unused]] const auto cut = ::ftruncate(fd, 0);
 }
 

@@ -146,8 +146,9 @@ struct MegatronOptimizer {
 };
 
 struct MegatronWriteOptions {
-  /// Of `torch_dist` only the vocabulary's padding and, as several expert
-  /// parallel ranks have two optimizers, the kind of the optimizer.
+  /// The ranks to write for. A `torch_dist` folder has no ranks: there the
+  /// split decides how the vocabulary is padded and, as several expert parallel
+  /// ranks have two optimizers, what kind of optimizer is written.
   MegatronSplit split;
   MegatronFormat format = MegatronFormat::torch;
   /// Unset: `core` for GPT and Llama; other models have only `legacy`.

@@ -19,12 +19,14 @@ struct StatesEstimate {
   std::int64_t sum() const {
     return parameters + gradients + optimizer + buckets;
   }
-  /// "parameters 3.5 MB, gradients 3.5 MB, optimizer 7.0 MB: 14.0 MB".
+  /// Returns the parts and their sum as words: "parameters 3.5 MB, gradients
+  /// 3.5 MB, optimizer 7.0 MB: 14.0 MB".
   std::string describe() const;
 };
 
-/// What a model of any kind takes when it is trained with a configuration that
-/// is resolved for so many ranks, before anything of it is made:
+/// Returns the bytes that a rank keeps of a model of any kind in training,
+/// before anything of it is made. The configuration must be resolved for the
+/// number of ranks:
 ///
 ///   const auto config = cairn::config::Config::load(
 ///       {.file = "ds.json", .world_size = 8});

@@ -17,13 +17,13 @@ struct SpeedAt {
   double speed = 0;
 };
 
-/// What was measured on a machine, in place of what its data sheet says.
+/// Speeds that were measured on a machine. They stand in for its data sheet.
 struct MeasuredSpeeds {
-  /// Operations a second of products, by the operations of one.
+  /// Operations a second of matrix products, by the operations of one product.
   std::vector<SpeedAt> products;
-  /// Operations a second of fused attention, by those of a layer's call.
+  /// Operations a second of fused attention, by the operations of one call.
   std::vector<SpeedAt> attention;
-  /// Bytes a second of reading and writing, by the bytes of a tensor.
+  /// Bytes a second that are read and written, by the bytes of a tensor.
   std::vector<SpeedAt> traffic;
   /// Passes over memory of element-wise operators, in units of the least that
   /// is possible; 0: those of the program.

@@ -40,9 +40,9 @@ PythonValue flat_optimizer(
     const RankModel& model,
     const std::map<std::string, RankModel>& states);
 
-/// The same of two optimizers. The file of the first rank among those that
-/// divide the experts has the states of the others' common parameters; in the
-/// other files there is None in their place.
+/// A rank's file of the two optimizers of a model with experts. The first rank
+/// among those that divide the experts also has the states of the parameters
+/// that they share; the other ranks' files have None in their place.
 PythonValue two_flat_optimizers(
     const RankModel& model,
     const std::map<std::string, RankModel>& states,
@@ -51,7 +51,8 @@ PythonValue two_flat_optimizers(
 /// The member "optimizer" of a folder without ranks: all of it but tensors.
 PythonValue common_optimizer(const MegatronOptimizer& optimizer);
 
-/// The same of two optimizers, by their numbers.
+/// The member "optimizer" of such a folder for the two optimizers of a model
+/// with experts, by their numbers.
 PythonValue two_common_optimizers(
     const MegatronOptimizer& optimizer,
     bool experts_have_biases);
