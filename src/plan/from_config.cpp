@@ -105,6 +105,20 @@ Training training_of(
               : 1}};
 }
 
+std::string schedule_of(config::PipelineSchedule schedule) {
+  switch (schedule) {
+    case config::PipelineSchedule::gpipe:
+      return "gpipe";
+    case config::PipelineSchedule::one_f_one_b:
+      return "1f1b";
+    case config::PipelineSchedule::interleaved:
+      return "interleaved";
+    case config::PipelineSchedule::zero_bubble:
+      return "zb-h1";
+  }
+  return "";
+}
+
 RunLayout layout_of(const Config& config) {
   if (!config.deepspeed.batch) {
     throw ConfigError(
@@ -145,17 +159,9 @@ RunLayout layout_of(const Config& config) {
           1,
           layers / run.pipeline / *flags.layers_per_virtual_stage);
     }
-    switch (flags.pipeline_schedule) {
-      case config::PipelineSchedule::gpipe:
-        run.schedule = "gpipe";
-        break;
-      case config::PipelineSchedule::zero_bubble:
-        run.schedule = "zb-h1";
-        break;
-      case config::PipelineSchedule::one_f_one_b:
-      case config::PipelineSchedule::interleaved:
-        run.schedule = run.chunks > 1 ? "interleaved" : "1f1b";
-        break;
+    run.schedule = schedule_of(flags.pipeline_schedule);
+    if (run.schedule == "interleaved" && run.chunks == 1) {
+      run.schedule = "1f1b";
     }
   }
   return run;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace cairn::plan {
 namespace {
@@ -115,26 +116,37 @@ class Searcher {
         continue;
       }
       run.micro_batch = micro;
-      run.schedule = "1f1b";
-      run.chunks = 1;
-      try_stages(run);
-      if (run.pipeline > 1) {
-        const std::int64_t blocks =
-            (training_.model.layers + training_.model.decoder_layers) /
-            run.pipeline;
-        run.schedule = "interleaved";
-        for (const std::int64_t chunks : {std::int64_t{2}, blocks}) {
-          if (chunks > 1 && blocks % chunks == 0 &&
-              samples / micro % run.pipeline == 0) {
-            run.chunks = chunks;
-            try_stages(run);
-          }
-          if (blocks == 2) {
-            break;
-          }
-        }
+      if (run.pipeline == 1) {
+        try_stages(run);
+        continue;
+      }
+      for (const std::string& schedule : options_.schedule
+               ? std::vector<std::string>{*options_.schedule}
+               : std::vector<std::string>{"1f1b", "interleaved", "zb-h1"}) {
+        run.schedule = schedule;
         run.chunks = 1;
-        run.schedule = "zb-h1";
+        if (schedule != "interleaved") {
+          try_stages(run);
+        } else if (samples / micro % run.pipeline == 0) {
+          try_chunks(run);
+        }
+      }
+    }
+  }
+
+  void try_chunks(RunLayout run) {
+    const std::int64_t blocks =
+        (training_.model.layers + training_.model.decoder_layers) /
+        run.pipeline;
+    std::set<std::int64_t> possible{2, blocks};
+    if (options_.chunks) {
+      possible = {*options_.chunks};
+    } else if (options_.chunk_size) {
+      possible = {blocks / *options_.chunk_size};
+    }
+    for (const std::int64_t chunks : possible) {
+      if (chunks > 1 && blocks % chunks == 0) {
+        run.chunks = chunks;
         try_stages(run);
       }
     }

@@ -24,19 +24,30 @@ Words cairn(const std::string& command, const Words& more) {
   return words;
 }
 
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// The flags of a GPT with heads of 128 that reads 2,048 tokens.
+Words gpt(int layers, int heads, int vocabulary, const Words& more) {
+  constexpr int head_size = 128;
+  return with(
+      {"--num-layers",
+       std::to_string(layers),
+       "--hidden-size",
+       std::to_string(head_size * heads),
+       "--num-attention-heads",
+       std::to_string(heads),
+       "--seq-length",
+       "2048",
+       "--vocab-size",
+       std::to_string(vocabulary)},
+      more);
+}
+
 Words gpt3() {
-  return {
-      "gpt",
-      "--num-layers",
-      "96",
-      "--hidden-size",
-      "12288",
-      "--num-attention-heads",
-      "96",
-      "--seq-length",
-      "2048",
-      "--vocab-size",
-      "51200",
+  const Words run{
       "--fp16",
       "--cluster",
       "selene-a100",
@@ -44,11 +55,12 @@ Words gpt3() {
       "1024",
       "--global-batch-size",
       "1536"};
+  return with({"gpt"}, gpt(96, 96, 51200, run));
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+/// A GPT of 1.3 billion parameters.
+Words small_gpt(const Words& more) {
+  return gpt(24, 16, 50257, with({"--global-batch-size", "256"}, more));
 }
 
 TEST(PlanCommand, EstimatesTheLayoutThatFlagsGive) {
@@ -90,23 +102,7 @@ TEST(PlanCommand, EstimatesTheLayoutThatFlagsGive) {
 
 TEST(PlanCommand, SearchesAndWritesTheBest) {
   const TemporaryFolder folder;
-  const Words model{
-      "--num-layers",
-      "24",
-      "--hidden-size",
-      "2048",
-      "--num-attention-heads",
-      "16",
-      "--seq-length",
-      "2048",
-      "--vocab-size",
-      "50257",
-      "--global-batch-size",
-      "256",
-      "--cluster",
-      "dgx-h100",
-      "--num-gpus",
-      "8"};
+  const Words model = small_gpt({"--cluster", "dgx-h100", "--num-gpus", "8"});
   const std::string best = (folder / "best").string();
   const Result result = testing::run(cairn(
       "plan",
@@ -182,28 +178,17 @@ TEST(PlanCommand, WritesNothingThatContradictsTheLayout) {
     const Result found = testing::run(cairn(
         "plan",
         with(
-            {"--num-layers",
-             "24",
-             "--hidden-size",
-             "2048",
-             "--num-attention-heads",
-             "16",
-             "--seq-length",
-             "2048",
-             "--vocab-size",
-             "50257",
-             "--global-batch-size",
-             "256",
-             "--recompute-granularity",
-             "full",
-             "--recompute-method",
-             "block",
-             "--recompute-num-layers=2",
-             "--use-distributed-optimizer",
-             "--deepspeed_config",
-             (folder / "given.json").string(),
-             "--write",
-             best},
+            small_gpt(
+                {"--recompute-granularity",
+                 "full",
+                 "--recompute-method",
+                 "block",
+                 "--recompute-num-layers=2",
+                 "--use-distributed-optimizer",
+                 "--deepspeed_config",
+                 (folder / "given.json").string(),
+                 "--write",
+                 best}),
             with(cluster, more))));
     EXPECT_EQ(found.code, 0) << found.err;
     const Result again =
@@ -235,24 +220,17 @@ TEST(PlanCommand, WritesNothingThatContradictsTheLayout) {
 TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {
   const Result result = testing::run(cairn(
       "plan",
-      {"--num-layers",
-       "40",
-       "--hidden-size",
-       "5120",
-       "--num-attention-heads",
-       "40",
-       "--seq-length",
-       "2048",
-       "--vocab-size",
-       "50257",
-       "--micro-batch-size",
-       "1",
-       "--global-batch-size",
-       "64",
-       "--cluster",
-       "dgx-h100",
-       "--num-gpus",
-       "16"}));
+      gpt(40,
+          40,
+          50257,
+          {"--micro-batch-size",
+           "1",
+           "--global-batch-size",
+           "64",
+           "--cluster",
+           "dgx-h100",
+           "--num-gpus",
+           "16"})));
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("It does not fit: a GPU needs"));
   EXPECT_THAT(

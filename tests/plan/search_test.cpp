@@ -47,6 +47,36 @@ TEST(PlanSearch, DegreesThatAreGivenStay) {
   }
 }
 
+TEST(PlanSearch, ExpertsAndSchedulesThatAreGivenStay) {
+  Training training = gpt(24, 2048, 16);
+  training.model.experts = model::ExpertsDescription{.counts = {8}};
+  const auto layouts = [&](const SearchOptions& options) {
+    const auto found = search(training, find_cluster("dgx-h100"), options);
+    EXPECT_FALSE(found.layouts.empty());
+    return found.layouts;
+  };
+  SearchOptions options{
+      .gpus = 8,
+      .global_batch = 64,
+      .pipeline = 2,
+      .expert = 2,
+      .schedule = "zb-h1"};
+  for (const Estimate& each : layouts(options)) {
+    EXPECT_EQ(each.layout.expert, 2);
+    EXPECT_EQ(each.layout.schedule, "zb-h1");
+  }
+  options.schedule = "interleaved";
+  options.chunks = 3;
+  for (const Estimate& each : layouts(options)) {
+    EXPECT_EQ(each.layout.chunks, 3);
+  }
+  options.chunks.reset();
+  options.chunk_size = 2; // of the 12 layers of a stage
+  for (const Estimate& each : layouts(options)) {
+    EXPECT_EQ(each.layout.chunks, 6);
+  }
+}
+
 TEST(PlanSearch, AThousandGpusTakeLessThanTwoSeconds) {
   const auto begin = std::chrono::steady_clock::now();
   const SearchResult found = search(

@@ -5,6 +5,7 @@
 #include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/domain_list.h"
+#include "cli/data/files_in_and_out.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/data/tokenizer_flags.h"
 #include "cli/program/byte_size.h"
@@ -44,18 +45,12 @@ struct CleanFlags {
 };
 
 void add_file_flags(CLI::App& app, CleanFlags& flags) {
-  app.add_option(
-         "INPUT,--input",
-         flags.clean.inputs,
-         "files, compressed or not; - for stdin")
-      ->required()
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("-o,--output", flags.output, "file, or - for standard output")
-      ->required();
-  app.add_flag(
-      "--overwrite",
-      flags.overwrite,
-      "replace an output that is there");
+  add_inputs(
+      app,
+      "INPUT",
+      flags.clean.inputs,
+      "files, compressed or not; - for stdin");
+  add_output(app, flags.output, flags.overwrite);
   app.add_option("--json-key", flags.clean.text_key, "key of the text (text)");
   app.add_option("--url-key", flags.clean.url_key, "key of the address (url)");
 }

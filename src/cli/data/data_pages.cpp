@@ -2,6 +2,7 @@
 
 #include "base/internal/progress.h"
 #include "cli/data/data_command.h"
+#include "cli/data/files_in_and_out.h"
 #include "cli/data/lists_in.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
@@ -37,18 +38,8 @@ struct PageFlags {
 };
 
 void add_flags(CLI::App& app, PageFlags& flags) {
-  app.add_option(
-         "LIST,--input",
-         flags.pages.inputs,
-         "lists, compressed or not, or folders with .txt files; - for stdin")
-      ->required()
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("-o,--output", flags.output, "file, or - for standard output")
-      ->required();
-  app.add_flag(
-      "--overwrite",
-      flags.overwrite,
-      "replace an output that is there");
+  add_inputs(app, "LIST", flags.pages.inputs, about_lists);
+  add_output(app, flags.output, flags.overwrite);
   app.add_option(
       "--failures",
       flags.failures,

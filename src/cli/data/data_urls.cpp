@@ -1,6 +1,7 @@
 #include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/domain_list.h"
+#include "cli/data/files_in_and_out.h"
 #include "cli/data/lists_in.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/program/command_line.h"
@@ -49,15 +50,8 @@ int run_data_urls(const Arguments& arguments) {
       "are\nfetched: drops unwanted domains and file endings, what is no web "
       "address, and\nwhat was there before. Reads and writes one address per "
       "line.");
-  app.add_option(
-         "INPUT,--input",
-         options.inputs,
-         "lists, compressed or not, or folders with .txt files; - for stdin")
-      ->required()
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("-o,--output", output, "file, or - for standard output")
-      ->required();
-  app.add_flag("--overwrite", overwrite, "replace an output that is there");
+  add_inputs(app, "INPUT", options.inputs, about_lists);
+  add_output(app, output, overwrite);
   app.add_option(
       "--domain-blacklist",
       blacklist,

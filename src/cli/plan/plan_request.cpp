@@ -23,7 +23,7 @@ constexpr const char* plan_usage =
 Says what a run will need and how long it will take, before it runs. With
 --micro-batch-size the flags of `cairn pretrain` give one layout, which is
 estimated. Without, the layouts of so many GPUs are searched, and the best are
-shown; degrees that are given stay as they are.
+shown; degrees and a schedule that are given stay as they are.
 
   --cluster NAME|FILE   what it runs on; `cairn plan --clusters` lists them
   --num-gpus N          (all of the cluster's, or one node)
@@ -160,8 +160,7 @@ void drop_recomputation(std::vector<std::string>& flags) {
   drop(flags, "--recompute-modules", parts_of_a_layer);
 }
 
-/// The flags that no layout replaces.
-std::vector<std::string> without_layout(std::vector<std::string> flags) {
+void drop_degrees(std::vector<std::string>& flags) {
   for (const char* name :
        {"--tensor-model-parallel-size",
         "--pipeline-model-parallel-size",
@@ -170,15 +169,48 @@ std::vector<std::string> without_layout(std::vector<std::string> flags) {
         "--zero-stage",
         "--num-virtual-stages-per-pipeline-rank",
         "--num-layers-per-virtual-pipeline-stage",
-        "--pipeline-schedule",
-        "--micro-batch-size",
-        "--global-batch-size",
-        "--deepspeed_config"}) {
+        "--pipeline-schedule"}) {
     drop(flags, name, 1);
   }
   drop(flags, "--sequence-parallel", 0);
   drop(flags, "--use-distributed-optimizer", 0);
+}
+
+/// The flags that no layout replaces.
+std::vector<std::string> without_layout(std::vector<std::string> flags) {
+  drop_degrees(flags);
+  for (const char* name :
+       {"--micro-batch-size", "--global-batch-size", "--deepspeed_config"}) {
+    drop(flags, name, 1);
+  }
   return flags;
+}
+
+/// Sets the degrees and the schedule of a search to those that are given.
+void keep_given(const config::Config& config, plan::SearchOptions& search) {
+  const config::DistributedFlags& degrees = config.flags.distributed;
+  if (given(config, "--tensor-model-parallel-size")) {
+    search.tensor = degrees.tensor_parallel;
+  }
+  if (given(config, "--pipeline-model-parallel-size")) {
+    search.pipeline = degrees.pipeline_parallel;
+  }
+  if (given(config, "--context-parallel-size")) {
+    search.context = degrees.context_parallel;
+  }
+  if (given(config, "--expert-model-parallel-size")) {
+    search.expert = degrees.expert_parallel;
+  }
+  if (given(config, "--zero-stage")) {
+    search.zero_stage = static_cast<int>(config.deepspeed.zero.stage);
+  }
+  if (degrees.has_virtual_stages()) {
+    search.schedule = "interleaved";
+    search.chunks = degrees.virtual_stages;
+    search.chunk_size = degrees.layers_per_virtual_stage;
+  } else if (given(config, "--pipeline-schedule")) {
+    search.schedule = plan::schedule_of(degrees.pipeline_schedule);
+  }
 }
 
 } // namespace
@@ -344,18 +376,8 @@ std::optional<PlanRequest> plan_request(
     drop(flags, "--batch-size", 1);
   }
   if (own("--search")) {
-    for (const char* name :
-         {"--tensor-model-parallel-size",
-          "--pipeline-model-parallel-size",
-          "--context-parallel-size",
-          "--zero-stage",
-          "--num-layers-per-virtual-pipeline-stage",
-          "--num-virtual-stages-per-pipeline-rank",
-          "--pipeline-schedule"}) {
-      drop(flags, name, 1);
-    }
+    drop_degrees(flags);
     drop(flags, "--checkpoint-activations", 0);
-    drop(flags, "--sequence-parallel", 0);
   }
   const auto config = config::Config::resolve(
       {.flags = flags,
@@ -388,7 +410,6 @@ std::optional<PlanRequest> plan_request(
   }
   plan::SearchOptions& search = request.search;
   search.gpus = request.gpus;
-  const config::DistributedFlags& degrees = config.flags.distributed;
   if (!config.flags.training.global_batch_size) {
     throw ConfigError(
         {.what = "the batch size is missing",
@@ -396,18 +417,7 @@ std::optional<PlanRequest> plan_request(
          .remedy = "give it: the search divides it among the ranks"});
   }
   search.global_batch = *config.flags.training.global_batch_size;
-  if (given(config, "--tensor-model-parallel-size")) {
-    search.tensor = degrees.tensor_parallel;
-  }
-  if (given(config, "--pipeline-model-parallel-size")) {
-    search.pipeline = degrees.pipeline_parallel;
-  }
-  if (given(config, "--context-parallel-size")) {
-    search.context = degrees.context_parallel;
-  }
-  if (given(config, "--zero-stage")) {
-    search.zero_stage = static_cast<int>(config.deepspeed.zero.stage);
-  }
+  keep_given(config, search);
   if (own("--top")) {
     search.best = static_cast<std::size_t>(count_from("--top", *own("--top")));
   }

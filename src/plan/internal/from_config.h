@@ -3,6 +3,8 @@
 #include <cairn/config/config.h>
 #include <cairn/plan/estimate.h>
 
+#include <string>
+
 namespace cairn::plan {
 
 /// What a configuration trains. Throws ConfigError where flags do not say it.
@@ -11,6 +13,9 @@ Training training_of(model::ModelKind kind, const config::Config& config);
 Training training_of(
     const model::ModelDescription& model,
     const config::Config& config);
+
+/// The schedule that flags name, as RunLayout does: "zb-h1".
+std::string schedule_of(config::PipelineSchedule schedule);
 
 /// The layout that a configuration asks for, of as many ranks as it is
 /// resolved for. Throws ConfigError if the batch is missing.

@@ -9,7 +9,8 @@
 
 namespace cairn::plan {
 
-/// What a search looks for. Degrees that are set stay as they are.
+/// What a search looks for. Degrees and schedules that are set stay as they
+/// are.
 struct SearchOptions {
   std::int64_t gpus = 1;
   std::int64_t global_batch = 1;
@@ -17,6 +18,9 @@ struct SearchOptions {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
+  std::optional<std::string> schedule;    ///< "gpipe", "1f1b", "zb-h1"…
+  std::optional<std::int64_t> chunks;     ///< of "interleaved", on a stage
+  std::optional<std::int64_t> chunk_size; ///< the same, by layers of one
   std::optional<int> zero_stage;
   std::optional<std::int64_t> micro_batch;
   std::size_t best = 10; ///< so many layouts at most
