@@ -1,8 +1,10 @@
 """Runs a function of a test module in real processes, each a rank of one job."""
 
+import contextlib
 import importlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -10,9 +12,12 @@ import tempfile
 
 
 def _free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    # Below the ports of connections: one of those may be taken before rank 0 listens there.
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def run(function, ranks, *arguments, timeout=180):

@@ -1,6 +1,7 @@
 // `cairn generate` and `cairn serve` with a model that ranks share.
 
 #include "cli/pretrain_fixture.h"
+#include "launch/internal/free_port.h"
 #include "support/http_client.h"
 
 #include <fmt/format.h>
@@ -136,7 +137,7 @@ TEST(GenerateOnRanks, ContinuesFilesAndFindsBeams) {
 /// Any launcher that sets torchrun's variables.
 TEST(GenerateOnRanks, StartsAsTorchrunStartsRanks) {
   std::vector<std::unique_ptr<Command>> ranks;
-  const int port = 20000 + ::getpid() % 20000;
+  const int port = launch::free_port();
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back(std::make_unique<Command>(
         cairn(
