@@ -1,6 +1,7 @@
 #include "nn/linear/gelu.h"
 
 #include "kernels/internal/cpu/gelu.h"
+#include "kernels/internal/cpu/matrix_product.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/in_parallel.h"
 #include "nn/linear/column_sums.h"
