@@ -256,6 +256,10 @@ void read_state(const Manifest& manifest, Portable& portable) {
     const auto deepspeed = manifest.config.find("deepspeed");
     portable.config = python_of(
         deepspeed == manifest.config.end() ? manifest.config : *deepspeed);
+    if (const auto flags = manifest.config.find("flags");
+        flags != manifest.config.end() && flags->is_object()) {
+      portable.flags = python_of(*flags);
+    }
   }
   portable.megatron_args = args_from(manifest.config);
   portable.trained_in = trained_in(manifest.config);

@@ -50,7 +50,9 @@ struct Portable {
   /// None.
   PythonValue loss_scaler;
   PythonValue lr_scheduler;
-  PythonValue config;                         ///< the run's; or None
+  PythonValue config; ///< the run's; or None
+  /// The flags of a run of `cairn pretrain`, by their names; or None.
+  PythonValue flags;
   PythonValue client = PythonValue::dict({}); ///< the user's own values
   PythonValue megatron_args;                  ///< or None
   std::vector<PythonValue::Member> megatron_others;

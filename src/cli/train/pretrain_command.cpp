@@ -8,6 +8,7 @@
 #include "cli/program/cuda_report.h"
 #include "cli/train/join_job.h"
 #include "config/internal/reference.h"
+#include "pretrain/internal/checkpoint_args.h"
 #include "pretrain/internal/planned_settings.h"
 #include "pretrain/internal/pretrain.h"
 #include "report/internal/report.h"
@@ -56,7 +57,15 @@ void print_pretrain_help() {
       "    --load checkpoints --zero-stage 1\n\n"
       "  --dry-run[=RANKS]\n"
       "    checks everything but the data, says what would be trained, and\n"
-      "    ends; for as many ranks as there are, or so many\n\n{}",
+      "    ends; for as many ranks as there are, or so many\n"
+      "  --use-checkpoint-args\n"
+      "    takes the model, its tokenizer and the length of samples from the\n"
+      "    checkpoint that --load names, and says what it took. With\n"
+      "    --use-mp-args-from-checkpoint-args also the degrees of "
+      "parallelism,\n"
+      "    with --no-use-tokenizer-model-from-checkpoint-args not the "
+      "tokenizer\n"
+      "\n{}",
       config::flags_text(config::Actor::pretrain));
 }
 
@@ -241,9 +250,11 @@ int run_pretrain(const Arguments& arguments) {
   Arguments flags(arguments.begin() + 1, arguments.end());
   const distributed::Environment here = distributed::read_environment();
   const auto dry = take_dry_run(flags, here.world_size);
+  const pretrain::CheckpointArgs args =
+      pretrain::with_checkpoint_args(kind, std::move(flags));
   pretrain::PlannedConfig planned = pretrain::load_planned(
       kind,
-      {.flags = flags, .world_size = dry.value_or(here.world_size)},
+      {.flags = args.words, .world_size = dry.value_or(here.world_size)},
       [&] { return machine_of(here); });
   config::Config& config = planned.config;
   if (uses_disk(config.deepspeed.zero)) { // so memory is short
@@ -255,6 +266,9 @@ int run_pretrain(const Arguments& arguments) {
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
     if (here.rank == 0) {
+      for (const std::string& line : args.lines) {
+        fmt::print("{}\n", line);
+      }
       for (const std::string& answer : planned.answers) {
         fmt::print("planner:    {}\n", answer);
       }
@@ -262,6 +276,10 @@ int run_pretrain(const Arguments& arguments) {
     }
     return exit_ok;
   }
+  planned.answers.insert(
+      planned.answers.begin(),
+      args.lines.begin(),
+      args.lines.end());
   return run_in_job(
       config.flags.distributed,
       [&](const distributed::World& world) {

@@ -35,7 +35,9 @@ std::int64_t said(
         {.what = "the size of the model is not said",
          .where = flag,
          .remedy = "give it, such as --num-layers 12 --hidden-size 768 "
-                   "--num-attention-heads 12 --seq-length 1024"});
+                   "--num-attention-heads 12 --seq-length 1024; `cairn "
+                   "pretrain --use-checkpoint-args` takes it from the "
+                   "checkpoint that --load names"});
   }
   if (*value < 1 || *value > most) {
     throw ConfigError(

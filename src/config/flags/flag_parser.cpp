@@ -15,12 +15,13 @@
 #include <algorithm>
 
 namespace cairn::config {
-namespace {
 
 bool looks_like_flag(const std::string& token) {
   return token.size() > 1 && token[0] == '-' && !parse_real(token) &&
       token.find(' ') == std::string::npos;
 }
+
+namespace {
 
 class Parser {
  public:

@@ -23,6 +23,10 @@ struct ParsedFlags {
   std::vector<std::string> rest;
 };
 
+/// True for a word that begins a flag, and is no value of one: a negative
+/// number is a value.
+bool looks_like_flag(const std::string& token);
+
 /// Reads a command line the way argparse does: `--flag value`,
 /// `--flag=value`, lists up to the next flag, negative numbers as values, the
 /// last of a repeated flag wins. Our own code rather than a library's because

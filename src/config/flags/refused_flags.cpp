@@ -54,7 +54,6 @@ std::span<const RefusedFlags> refused_flags() {
     {"checkpoints are not replicated between nodes", "replication replication-factor replication-jump"},
     {"tensors are not dumped while training", "save-activations-interval save-dgrads-interval save-params-interval save-tokens-per-expert-interval save-wgrads-interval"},
     {"tokenizer files are not copied into checkpoints", "save-tokenizer-assets"},
-    {"the model, its layout and its tokenizer are described by flags", "use-checkpoint-args use-mp-args-from-checkpoint-args use-tokenizer-model-from-checkpoint-args"},
     {"use `cairn checkpoint verify`", "verify-checkpoint verify-checkpoint-model-type verify-integrity"},
     {"norms stand before attention and MLP, and what they are given is added behind", "apply-residual-connection-post-layernorm"},
     {"initial weights are normal, with --init-method-std", "init-method-xavier-uniform"},

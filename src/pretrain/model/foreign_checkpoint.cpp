@@ -1,8 +1,8 @@
 #include "pretrain/model/foreign_checkpoint.h"
 
-#include "checkpoints/internal/portable_checkpoint.h"
 #include "pretrain/internal/megatron_reading.h"
 #include "pretrain/internal/same_model.h"
+#include "pretrain/model/read_stored.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/checkpoint_format.h>
@@ -20,14 +20,6 @@ namespace {
 using checkpoints::CheckpointFormat;
 using checkpoints::ForeignTraining;
 using model::ModelDescription;
-
-std::optional<CheckpointFormat> format_there(const std::string& place) {
-  try {
-    return checkpoints::detect_checkpoint_format(place);
-  } catch (const CheckpointError&) { // no checkpoint yet
-    return std::nullopt;
-  }
-}
 
 /// Refuses formats of weights alone.
 void expect_training(CheckpointFormat format, const std::string& place) {
@@ -92,7 +84,7 @@ std::optional<ForeignCheckpoint> foreign_checkpoint(
     return std::nullopt;
   }
   const std::string& place = *flags.load;
-  const auto format = format_there(place);
+  const auto format = stored_format(flags);
   if (!format || format == CheckpointFormat::native) {
     return std::nullopt;
   }
@@ -117,18 +109,12 @@ std::optional<ForeignCheckpoint> foreign_checkpoint(
   return checkpoint;
 }
 
-std::optional<ModelDescription> own_model(
-    const config::CheckpointFlags& flags) {
-  if (!flags.load || format_there(*flags.load) != CheckpointFormat::native) {
+std::optional<ModelDescription> own_model(const config::Flags& flags) {
+  if (stored_format(flags.checkpointing) != CheckpointFormat::native) {
     return std::nullopt;
   }
-  checkpoints::ConvertOptions options{.input = *flags.load};
-  if (flags.ckpt_step) {
-    options.tag = fmt::format("global_step{}", *flags.ckpt_step);
-  }
   try {
-    return checkpoints::read_portable(CheckpointFormat::native, options)
-        .description;
+    return read_stored(CheckpointFormat::native, flags).description;
   } catch (const Error&) { // the engine says what is wrong with it
     return std::nullopt;
   }

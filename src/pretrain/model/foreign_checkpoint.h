@@ -28,8 +28,7 @@ std::optional<ForeignCheckpoint> foreign_checkpoint(
 
 /// The model of Cairn's own checkpoint that --load names; none if there is no
 /// such checkpoint, or it does not say.
-std::optional<model::ModelDescription> own_model(
-    const config::CheckpointFlags& flags);
+std::optional<model::ModelDescription> own_model(const config::Flags& flags);
 
 /// The described model with the checkpoint's form of GELU, which no flag says
 /// unless --openai-gelu is given.

@@ -92,8 +92,8 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       config.flags,
       static_cast<std::int64_t>(run.tokenizer->vocab_size()));
   run.foreign = foreign_checkpoint(config, run.description);
-  const auto stored = run.foreign ? run.foreign->training.description
-                                  : own_model(config.flags.checkpointing);
+  const auto stored =
+      run.foreign ? run.foreign->training.description : own_model(config.flags);
   if (stored) {
     const std::int64_t vocabulary = run.foreign
         ? stored->vocabulary

@@ -1,10 +1,8 @@
 #include "pretrain/plan/stored_schedule.h"
 
-#include "checkpoints/internal/portable_checkpoint.h"
-#include "pretrain/internal/megatron_reading.h"
+#include "pretrain/model/read_stored.h"
 
 #include <cairn/base/error.h>
-#include <cairn/checkpoints/checkpoint_format.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +16,6 @@ namespace cairn::pretrain {
 
 namespace {
 
-using checkpoints::CheckpointFormat;
 using checkpoints::PythonValue;
 using ScheduleOptions = optim::MegatronScheduleOptions;
 
@@ -121,20 +118,11 @@ class Taker {
 
 /// The checkpoint's own words; None without any.
 PythonValue read_schedule(const config::Config& config) {
-  const config::CheckpointFlags& flags = config.flags.checkpointing;
-  const CheckpointFormat format =
-      checkpoints::detect_checkpoint_format(*flags.load);
-  checkpoints::ConvertOptions options{
-      .input = *flags.load,
-      .megatron = megatron_reading(config.flags.model)};
-  options.weights_only = true;
-  if (flags.ckpt_step && format == CheckpointFormat::megatron) {
-    options.iteration = flags.ckpt_step;
-  } else if (flags.ckpt_step) {
-    options.tag = fmt::format("global_step{}", *flags.ckpt_step);
+  const auto format = stored_format(config.flags.checkpointing);
+  if (!format) {
+    return {};
   }
-  const checkpoints::Portable portable =
-      checkpoints::read_portable(format, options);
+  const checkpoints::Portable portable = read_stored(*format, config.flags);
   for (const auto& [name, value] : portable.megatron_others) {
     if (name == "opt_param_scheduler" || name == "lr_scheduler") {
       return value;
