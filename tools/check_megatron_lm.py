@@ -3,7 +3,9 @@
 
     check_megatron_lm.py FOLDER   every folder in it with a case.json
 
-case.json: {"ranks", "args": of pretrain_gpt.py, "losses": wanted ones, "tolerance"}. The checkpoint lies beside it.
+case.json: {"ranks", "args": of pretrain_gpt.py, "losses": wanted ones, "tolerance"}. The checkpoint lies beside it. With
+"program": "bert" or "t5" the arguments are those of examples/bert/pretrain_bert.py or examples/t5/pretrain_t5.py, whose
+tokenizer is the word pieces of --vocab-file: theirs comes from the network.
 Megatron-LM is a source folder, $MEGATRON_LM, in whose megatron/core/datasets `make` was run; its ranks run on the CPU,
 and FusedAdam is one that keeps the states as Apex's does. Ends with 77 where something is missing.
 """
@@ -114,7 +116,48 @@ def fused_adam():
     sys.modules["apex.optimizers"] = module
 
 
-def run_rank():
+class WordPieces:
+    """What the datasets ask of a tokenizer. As in theirs, texts of a T5 begin with [CLS] and end with [SEP], and its
+    sentinels are behind the words of the file."""
+    def __init__(self, args):
+        words = Path(args.vocab_file).read_text().split("\n")[:-1]
+        known = {word: number for number, word in enumerate(words)}
+        self.cls, self.sep, self.mask, self.pad = (known[f"[{name}]"] for name in ("CLS", "SEP", "MASK", "PAD"))
+        self.bos, self.eos = self.cls, self.sep
+        self.inv_vocab = dict(enumerate(words))
+        self.additional_special_tokens_ids = [len(words) + i for i in range(args.vocab_extra_ids)]
+        self.vocab_size = len(words) + args.vocab_extra_ids
+        self.unique_identifiers = {"class": "WordPieces", "words": str(len(words))}
+
+
+def program_of(name):
+    """The module of a program, whose training is that of Megatron-LM, and what it gives to pretrain()."""
+    if name == "gpt":
+        import pretrain_gpt
+        from megatron.training.argument_utils import gpt_config_from_args
+        return pretrain_gpt, gpt_config_from_args, {"get_embedding_ranks": pretrain_gpt.get_embedding_ranks}
+    from megatron.core.models.bert import bert_layer_specs
+    from megatron.core.models.T5 import t5_spec
+    from megatron.core.tokenizers.utils.build_tokenizer import vocab_size_with_padding
+    from megatron.training import global_vars
+    # Transformer Engine's, which is not there.
+    bert_layer_specs.bert_layer_with_transformer_engine_spec = None
+    t5_spec.TENorm = t5_spec.LNImpl
+    sys.path.insert(0, os.path.join(os.environ["MEGATRON_LM"], "examples", name))
+    module = importlib.import_module(f"pretrain_{name}")
+
+    def build(args, **others):
+        tokenizer = WordPieces(args)
+        args.padded_vocab_size = vocab_size_with_padding(tokenizer.vocab_size, args)
+        return tokenizer
+
+    module.build_tokenizer = global_vars.build_tokenizer = build
+    more = {} if name == "bert" else {"get_embedding_ranks": module.t5_embedding_ranks,
+                                      "get_position_embedding_ranks": module.t5_position_embedding_ranks}
+    return module, None, more
+
+
+def run_rank(name):
     without_cuda()
     fused_adam()
     import functools
@@ -124,16 +167,17 @@ def run_rank():
     from megatron.core.datasets import utils
     from megatron.core.enums import ModelType
     from megatron.training import training
-    from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
+    from megatron.training.argument_utils import pretrain_cfg_container_from_args
     from megatron.training.arguments import parse_and_validate_args
-    import pretrain_gpt
     utils.compile_helpers = lambda: None
     training.initialize_megatron = functools.partial(training.initialize_megatron, allow_no_cuda=True)
-    data = pretrain_gpt.train_valid_test_datasets_provider
+    program, config_of, more = program_of(name)
+    data = program.train_valid_test_datasets_provider
     data.is_distributed = True
     args = parse_and_validate_args(args_defaults={"tokenizer_type": "NullTokenizer"})
-    training.pretrain(pretrain_cfg_container_from_args(args, gpt_config_from_args(args)), data, ModelType.encoder_or_decoder,
-                      pretrain_gpt.forward_step, get_embedding_ranks=pretrain_gpt.get_embedding_ranks)
+    config = pretrain_cfg_container_from_args(args, *([config_of(args)] if config_of else []))
+    model = [] if config_of else [program.model_provider]
+    training.pretrain(config, data, ModelType.encoder_or_decoder, program.forward_step, *model, **more)
 
 
 def losses_of(case, place, folder):
@@ -147,7 +191,7 @@ def losses_of(case, place, folder):
             LOCAL_RANK=str(rank), WORLD_SIZE=str(case["ranks"]), CUDA_VISIBLE_DEVICES="", CUDA_DEVICE_MAX_CONNECTIONS="1")
         log = open(folder / f"rank{rank}", "w")
         ranks.append(subprocess.Popen(
-            [sys.executable, __file__, "--rank", *case["args"], "--load", str(place), "--data-cache-path", str(folder)],
+            [sys.executable, __file__, "--rank", case.get("program", "gpt"), *case["args"], "--load", str(place), "--data-cache-path", str(folder)],
             env=environment, stdout=log, stderr=subprocess.STDOUT))
     codes = [rank.wait(timeout=600) for rank in ranks]
     text = (folder / f"rank{case['ranks'] - 1}").read_text()
@@ -161,8 +205,9 @@ def losses_of(case, place, folder):
 
 def main():
     if sys.argv[1:2] == ["--rank"]:
-        del sys.argv[1]
-        return run_rank()
+        name = sys.argv[2]
+        del sys.argv[1:3]
+        return run_rank(name)
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     source = os.environ.get("MEGATRON_LM")

@@ -122,7 +122,7 @@ TEST(CoreNames, AreNotThoseOfOtherModels) {
             numbered(t5),
             {.split = {.pipeline = 2}, .names = MegatronNames::core});
       }),
-      HasSubstr("a T5 is written in one stage under Megatron-Core's names (2 "
+      HasSubstr("Megatron-Core trains a T5 in one pipeline stage alone (2 "
                 "stages)"));
   EXPECT_THAT(
       error_text<ConfigError>([&] {

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -482,6 +483,87 @@ TEST(RealPython, MegatronLmGoesOn) {
     }
     std::ofstream(options.output / "case.json") << json{
         {"ranks", form.ranks},
+        {"args", args},
+        {"losses", losses.at(form.from)},
+        {"tolerance", form.tolerance}};
+  }
+  testing::run_python_tool("check_megatron_lm.py", {folder.path().string()});
+}
+
+/// The same of a BERT and a T5, whose programs are in Megatron-LM's examples.
+TEST(RealPython, MegatronLmGoesOnWithABertAndAT5) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path core =
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints_core";
+  std::ifstream file(core / "continued/losses.json");
+  const json losses = json::parse(file);
+  struct Form {
+    std::string program;
+    std::string from;
+    ConvertOptions options{};
+    std::string args;
+    double tolerance = 2e-5;
+    std::int64_t padding = 8; ///< of which the vocabulary is a multiple
+  };
+  const ConvertOptions local{
+      .output = {},
+      .megatron_names = MegatronNames::core_local};
+  const ConvertOptions dist{
+      .output = {},
+      .megatron_format = MegatronFormat::torch_dist};
+  ConvertOptions flat = local;
+  flat.megatron_distributed_optimizer = true;
+  flat.type = at::kBFloat16;
+  const std::string half =
+      "--ckpt-format=torch --bf16 --use-distributed-optimizer "
+      "--accumulate-allreduce-grads-in-fp32";
+  const std::vector<Form> forms{
+      {"bert", "bert/dist", local, "--ckpt-format=torch"},
+      {"bert", "bert/torch_pp2", dist, "--ckpt-format=torch_dist"},
+      {"bert", "bert/dist_bf16_distopt", flat, half, 5e-3},
+      {"t5", "t5/dist", local, "--ckpt-format=torch"},
+      {"t5", "t5/torch_tp2", dist, "--ckpt-format=torch_dist", 2e-5, 16},
+      {"t5", "t5/dist_bf16_distopt", flat, half, 5e-3}};
+  int number = 0;
+  for (const Form& form : forms) {
+    ConvertOptions options = form.options;
+    options.input = core / form.from;
+    options.output = folder.path() / std::to_string(number++);
+    options.to = CheckpointFormat::megatron;
+    options.vocabulary_multiple = form.padding;
+    options.megatron.keep_padding = true;
+    convert(options);
+    std::istringstream words(
+        "--hidden-size=8 --num-attention-heads=2 --ffn-hidden-size=20 "
+        "--max-position-embeddings=24 "
+        "--tokenizer-type=BertWordPieceLowerCase --hidden-dropout=0 "
+        "--attention-dropout=0 --lr=0.02 --min-lr=0.001 --lr-warmup-iters=2 "
+        "--lr-decay-iters=20 --lr-decay-style=cosine --weight-decay=0.1 "
+        "--adam-beta2=0.95 --clip-grad=1.0 "
+        "--global-batch-size=4 --train-iters=15 --eval-iters=0 "
+        "--eval-interval=1000 --log-interval=1 --split=100,0,0 --seed=1234 "
+        "--short-seq-prob=0 --num-workers=0 --transformer-impl=local "
+        "--no-bias-gelu-fusion --no-masked-softmax-fusion "
+        "--no-bias-dropout-fusion --no-persist-layer-norm "
+        "--no-gradient-accumulation-fusion --no-load-rng "
+        "--override-opt_param-scheduler " +
+        (form.program == "bert"
+             ? std::string("--num-layers=2 --seq-length=24 --spec local "
+                           "--micro-batch-size=2 ")
+             : std::string("--encoder-num-layers=2 --decoder-num-layers=2 "
+                           "--encoder-seq-length=24 --decoder-seq-length=12 "
+                           "--vocab-extra-ids=16 --micro-batch-size=4 ")) +
+        form.args);
+    std::vector<std::string> args{
+        fmt::format("--make-vocab-size-divisible-by={}", form.padding),
+        "--vocab-file=" + (core / "continued/vocab.txt").string(),
+        "--data-path=" + (core / "continued/sentences").string()};
+    for (std::string word; words >> word;) {
+      args.push_back(word);
+    }
+    std::ofstream(options.output / "case.json") << json{
+        {"program", form.program},
+        {"ranks", 1},
         {"args", args},
         {"losses", losses.at(form.from)},
         {"tolerance", form.tolerance}};

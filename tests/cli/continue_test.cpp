@@ -37,9 +37,9 @@ const std::string golden = CAIRN_GOLDEN_DIR "/checkpoints_core/";
 
 struct Case {
   std::string checkpoint; ///< a folder of golden data
-  std::string
-      model; ///< "gpt", "llama", "moe" (a Llama with experts), "squared"
-             ///< (its activation) or "gpt_moe" (with DeepSpeed's experts)
+  std::string model;      ///< "gpt", "llama", "moe" (a Llama with experts),
+                          ///< "squared" (its activation), "gpt_moe" (with
+                          ///< DeepSpeed's experts), "bert" or "t5"
   int ranks = 1;
   Words more{};
   double tolerance = 2e-5;
@@ -50,24 +50,42 @@ std::ostream& operator<<(std::ostream& out, const Case& one) {
   return out << one.checkpoint << " on " << one.ranks;
 }
 
-/// The flags of the run that saved the checkpoint, for ten more iterations.
-/// Index files of the data come to `folder`, since golden data stays as it is.
-Words flags_of(const Case& one, const TemporaryFolder& folder) {
-  Words flags{"pretrain", "gpt"};
-  const auto add = [&](const std::string& text) {
-    std::istringstream words(text);
-    for (std::string word; words >> word;) {
-      flags.push_back(word);
-    }
-  };
+void add_words(const std::string& text, Words& to) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    to.push_back(word);
+  }
+}
+
+/// Of a BERT or a T5: true for models of sentences.
+bool has_sentences(const Case& one) {
+  return one.model == "bert" || one.model == "t5";
+}
+
+Words kind_of(const Case& one) {
+  return {"pretrain", has_sentences(one) ? one.model : "gpt"};
+}
+
+/// The flags that describe the model of the checkpoint and its samples.
+Words model_of(const Case& one) {
+  Words flags;
+  const auto add = [&](const std::string& text) { add_words(text, flags); };
+  if (has_sentences(one)) {
+    add("--hidden-size 8 --num-attention-heads 2 --ffn-hidden-size 20 "
+        "--max-position-embeddings 24 --make-vocab-size-divisible-by 8 "
+        "--hidden-dropout 0 --attention-dropout 0 "
+        "--tokenizer-type BertWordPieceLowerCase");
+    add(one.model == "bert" ? "--num-layers 2 --seq-length 24"
+                            : "--encoder-num-layers 2 --decoder-num-layers 2 "
+                              "--encoder-seq-length 24 --decoder-seq-length 12 "
+                              "--vocab-extra-ids 16");
+    return flags + Words{"--vocab-file", golden + "continued/vocab.txt"};
+  }
   add("--num-layers 2 --hidden-size 16 --num-attention-heads 4 "
       "--seq-length 14 --max-position-embeddings 14 "
       "--make-vocab-size-divisible-by 8 --vocab-size 49 "
-      "--tokenizer-type NullTokenizer --lr 0.02 --min-lr 0.001 "
-      "--lr-warmup-iters 2 --lr-decay-style cosine --weight-decay 0.1 "
-      "--adam-beta2 0.95 --clip-grad 1.0 --seed 1234 --hidden-dropout 0 "
-      "--attention-dropout 0 --micro-batch-size 2 --train-iters 15 "
-      "--eval-iters 0 --log-interval 1 --split 100,0,0");
+      "--tokenizer-type NullTokenizer --hidden-dropout 0 "
+      "--attention-dropout 0");
   if (one.model == "moe") {
     add("--num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0");
   }
@@ -75,29 +93,52 @@ Words flags_of(const Case& one, const TemporaryFolder& folder) {
     add("--num-experts 4 --expert-interval 2 --topk 1 --moe-loss-coeff 0.01 "
         "--disable-moe-token-dropping");
   }
-  if (!one.model.starts_with("gpt")) {
-    // Word embeddings and the output layer have a learning rate of their own.
-    add(one.model == "squared"
-            ? "--squared-relu --decoupled-lr 0.01 --decoupled-min-lr 0.002"
-            : "--swiglu");
-    add("--normalization RMSNorm --disable-bias-linear "
-        "--position-embedding-type rope --ffn-hidden-size 20 "
-        "--untie-embeddings-and-output-weights --num-key-value-heads 2");
-  } else {
+  if (one.model.starts_with("gpt")) {
     add("--ffn-hidden-size 36");
+    return flags;
+  }
+  add(one.model == "squared" ? "--squared-relu" : "--swiglu");
+  add("--normalization RMSNorm --disable-bias-linear "
+      "--position-embedding-type rope --ffn-hidden-size 20 "
+      "--untie-embeddings-and-output-weights --num-key-value-heads 2");
+  return flags;
+}
+
+/// The other flags of the run that saved the checkpoint, for ten more
+/// iterations. Index files of the data come to `folder`, since golden data
+/// stays as it is.
+Words training_of(const Case& one, const TemporaryFolder& folder) {
+  Words flags;
+  const auto add = [&](const std::string& text) { add_words(text, flags); };
+  add("--lr 0.02 --min-lr 0.001 --lr-warmup-iters 2 --lr-decay-style cosine "
+      "--weight-decay 0.1 --adam-beta2 0.95 --clip-grad 1.0 --seed 1234 "
+      "--train-iters 15 --eval-iters 0 --log-interval 1 "
+      "--split 100,0,0");
+  if (one.model == "squared") {
+    // Word embeddings and the output layer have a learning rate of their own.
+    add("--decoupled-lr 0.01 --decoupled-min-lr 0.002");
   }
   add("--lr-decay-iters " + std::to_string(one.decay));
+  if (has_sentences(one)) {
+    add("--short-seq-prob 0");
+  }
+  // Of several micro batches its program prints a T5's mean of all tokens.
+  add(one.model == "t5" ? "--micro-batch-size 4" : "--micro-batch-size 2");
   const bool of_gpt_mds = one.checkpoint.starts_with("gpt_mds");
   add(of_gpt_mds ? "--global-batch-size 8" : "--global-batch-size 4");
   return flags +
       Words{
           "--data-path",
-          golden + "continued/data",
+          golden + "continued/" + (has_sentences(one) ? "sentences" : "data"),
           "--data-cache-path",
           (folder.path() / "indices").string(),
           "--load",
           golden + one.checkpoint} +
       one.more;
+}
+
+Words flags_of(const Case& one, const TemporaryFolder& folder) {
+  return kind_of(one) + model_of(one) + training_of(one, folder);
 }
 
 Words on(int ranks, const Words& words) {
@@ -158,6 +199,7 @@ TEST_P(Continued, HasTheLossesOfTheProgramItself) {
 constexpr double half = 5e-3;
 // DeepSpeed's own stages 3 and 1 differ as much in fp32.
 constexpr double stage_3 = 5e-3;
+const Words residual{"--mlp-type", "residual"};
 
 INSTANTIATE_TEST_SUITE_P(
     Golden,
@@ -191,6 +233,8 @@ INSTANTIATE_TEST_SUITE_P(
             "gpt_moe",
             2,
             {"--moe-expert-parallel-size", "2", "--zero-stage", "1"}},
+        Case{"moe_mds/zero0_residual", "gpt_moe", 1, residual},
+        Case{"moe_mds/zero1_residual", "gpt_moe", 1, residual},
         Case{"llama_dcp/fsdp2", "llama", 1, {"--num-layers", "1"}},
         Case{"squared_relu/torch", "squared"},
         Case{
@@ -202,7 +246,118 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"moe/dist_ep2", "moe", 2, {"--expert-model-parallel-size", "2"}},
         Case{"moe_bf16_distopt/torch_ep2", "moe", 1, {"--bf16"}, half},
         Case{"moe_bf16_distopt/dist_ep2", "moe", 1, {"--bf16"}, half},
-        Case{"moe_bf16_distopt/torch_dp2", "moe", 1, {"--bf16"}, half}));
+        Case{"moe_bf16_distopt/torch_dp2", "moe", 1, {"--bf16"}, half},
+        Case{"bert/torch_pp2", "bert"},
+        Case{"bert/dist", "bert", 2, {"--zero-stage", "1"}},
+        Case{"bert/torch_bf16_distopt", "bert", 1, {"--bf16"}, half},
+        Case{"bert/dist_bf16_distopt", "bert", 1, {"--bf16"}, half},
+        Case{"t5/torch_tp2", "t5", 2, {"--tensor-model-parallel-size", "2"}},
+        Case{"t5/dist", "t5"},
+        Case{"t5/torch_bf16_distopt", "t5", 1, {"--bf16"}, half},
+        Case{"t5/dist_bf16_distopt", "t5", 1, {"--bf16"}, half}));
+
+class ByItsOwnArguments : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ByItsOwnArguments, HasTheLossesOfTheProgramItself) {
+  const TemporaryFolder folder;
+  const std::string log = (folder.path() / "log.jsonl").string();
+  const Case& one = GetParam();
+  const Result result = run(
+      on(one.ranks,
+         kind_of(one) + training_of(one, folder) +
+             Words{"--use-checkpoint-args", "--log-jsonl", log}));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(
+      result.out + result.err,
+      HasSubstr(
+          "--use-checkpoint-args: from " + golden + one.checkpoint +
+          (one.model == "t5" ? ": --encoder-num-layers 2"
+                             : ": --num-layers 2 --hidden-size")));
+  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
+}
+
+// Megatron takes no such files from a checkpoint, and theirs has a name without
+// a folder.
+const Words own_vocabulary{"--vocab-file", golden + "continued/vocab.txt"};
+
+INSTANTIATE_TEST_SUITE_P(
+    Golden,
+    ByItsOwnArguments,
+    ::testing::Values(
+        Case{"gpt/torch_tp2", "gpt"},
+        Case{"gpt/dist_tp2", "gpt", 2, {"--use-mp-args-from-checkpoint-args"}},
+        Case{"llama/dist_tp2_pp2", "llama"},
+        Case{"squared_relu/torch", "squared"},
+        Case{"moe/dist_ep2", "moe"},
+        Case{"gpt_mds_zero/zero1", "gpt"},
+        Case{"bert/dist", "bert", 1, own_vocabulary},
+        Case{"t5/dist", "t5", 1, own_vocabulary}));
+
+TEST(Continue, TakesTheArgumentsOfItsOwnCheckpoint) {
+  const TemporaryFolder folder;
+  const std::string save = (folder.path() / "run").string();
+  const std::string log = (folder.path() / "log.jsonl").string();
+  const Case one{"gpt/torch_pp2", "gpt"};
+  const Words saving{"--save", save, "--log-jsonl", log};
+  succeed(
+      cairn(flags_of(one, folder) + saving + Words{"--exit-interval", "10"}));
+  Words flags = Words{"pretrain", "gpt"} + training_of(one, folder) + saving;
+  *(std::ranges::find(flags, "--load") + 1) = save;
+  succeed(cairn(flags + Words{"--use-checkpoint-args"}));
+  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
+}
+
+TEST(Continue, SaysWhereTheCommandLineAndTheCheckpointDiffer) {
+  const TemporaryFolder folder;
+  const auto said = [&](const Words& more, int code) {
+    const Result result = run(cairn(
+        Words{"pretrain", "gpt"} +
+        training_of({"gpt/torch_tp2", "gpt"}, folder) + more +
+        Words{"--use-checkpoint-args"}));
+    EXPECT_EQ(result.code, code) << result.out << result.err;
+    return result.out + result.err;
+  };
+  EXPECT_THAT(
+      said(
+          {"--swiglu",
+           "--normalization",
+           "RMSNorm",
+           "--use-mp-args-from-checkpoint-args",
+           "--dry-run=4"},
+          0),
+      AllOf(
+          HasSubstr("--swiglu gives way to the checkpoint's lack of it"),
+          HasSubstr("--normalization RMSNorm gives way to the checkpoint's "
+                    "--normalization LayerNorm"),
+          HasSubstr("4 = 2 data x 2 tensor")));
+  EXPECT_THAT(
+      said({"--hidden-size", "32"}, 2),
+      HasSubstr("hidden 16 there, 32 here"));
+  EXPECT_THAT(
+      said(
+          {"--no-use-tokenizer-model-from-checkpoint-args",
+           "--tokenizer-type",
+           "GPT2BPETokenizer",
+           "--dry-run"},
+          2),
+      HasSubstr("--vocab-file"));
+  EXPECT_THAT(
+      said({"--load", (folder.path() / "none").string()}, 2),
+      AllOf(
+          HasSubstr("no checkpoint in"),
+          HasSubstr("--seq-length: the length of a sample is not said")));
+  const Result other = run(cairn(
+      {"pretrain",
+       "bert",
+       "--load",
+       golden + "gpt/torch_tp2",
+       "--use-checkpoint-args"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("gpt, not bert"));
+  const Result none = run(cairn({"pretrain", "gpt", "--use-checkpoint-args"}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("name its folder with --load"));
+}
 
 /// A checkpoint that goes through files of another program before it is loaded.
 struct Detour {

@@ -2,7 +2,7 @@
 """Writes tests/golden/checkpoints_core/moe_mds: the real Megatron-DeepSpeed's checkpoints of a tiny GPT with DeepSpeed's
 experts after five iterations, and prints the losses of the ten that follow in the same run.
 
-    MEGATRON_DEEPSPEED=SOURCE megatron_deepspeed_experts.py
+    MEGATRON_DEEPSPEED=SOURCE megatron_deepspeed_experts.py [RUN…]
 
 Two ranks on the CPU divide the experts, at ZeRO stage 0 and 1. SOURCE is deepspeedai/Megatron-DeepSpeed at 4efb479d.
 """
@@ -28,12 +28,14 @@ FLAGS = """
     --no-gradient-accumulation-fusion --init-method-std=0.2 --topk 1
     --moe-expert-parallel-size 2 --disable-moe-token-dropping --moe-loss-coeff 0.01 --create-moe-param-group"""
 STANDARD = "--num-experts 4 --expert-interval 2"
-RUNS = {"zero0": (0, STANDARD), "zero1": (1, STANDARD)}
+RESIDUAL = STANDARD + " --mlp-type residual"
+RUNS = {"zero0": (0, STANDARD), "zero1": (1, STANDARD), "zero0_residual": (0, RESIDUAL), "zero1_residual": (1, RESIDUAL)}
 
 
 def main():
     losses = {}
-    for run, (stage, experts) in RUNS.items():
+    for run in sys.argv[1:] or RUNS:
+        stage, experts = RUNS[run]
         config = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "steps_per_print": 1000,
                   "gradient_clipping": 1.0, "zero_optimization": {"stage": stage}, "zero_allow_untested_optimizer": True}
         with tempfile.TemporaryDirectory() as name:

@@ -163,12 +163,17 @@ void to_deepspeed(
   }
 }
 
-/// The spelling of Megatron's input; unset for input of other programs.
-std::optional<MegatronNames> names_of_input(
+/// The spelling that is asked for, or the only one of the format, or that of
+/// Megatron's input; unset for input of other programs.
+std::optional<MegatronNames> megatron_names_of(
     const Portable& portable,
     const ConvertOptions& options) {
-  const bool any = options.megatron_format == MegatronFormat::torch;
-  return any ? portable.megatron_names : std::nullopt;
+  if (options.megatron_names) {
+    return options.megatron_names;
+  }
+  return options.megatron_format == MegatronFormat::torch_dist
+      ? MegatronNames::core
+      : portable.megatron_names;
 }
 
 /// The options of the groups, whose matrices decay.
@@ -283,8 +288,7 @@ MegatronWriteOptions megatron_writing(
   MegatronWriteOptions writing{
       .split = options.split,
       .format = options.megatron_format,
-      .names = options.megatron_names ? options.megatron_names
-                                      : names_of_input(portable, options),
+      .names = megatron_names_of(portable, options),
       .type = type,
       .iteration = portable.released || portable.steps == 0
           ? std::nullopt
@@ -419,15 +423,20 @@ void leave_out_states(Portable& portable, const ConvertOptions& options) {
   }
   const bool megatron = options.to == CheckpointFormat::megatron ||
       options.megatron_deepspeed.has_value();
-  const bool known = portable.description &&
+  const bool gpt = portable.description &&
       (portable.description->family == model::ModelFamily::gpt2 ||
        portable.description->family == model::ModelFamily::llama);
-  if (megatron && !(known && has_adam(portable))) {
+  // Of BERT and T5 the order is known under the names of Megatron-Core.
+  const MegatronNames names =
+      megatron_names_of(portable, options).value_or(MegatronNames::legacy);
+  const bool core = options.to == CheckpointFormat::megatron &&
+      names != MegatronNames::legacy;
+  if (megatron && !((gpt || core) && has_adam(portable))) {
     portable.left_out.push_back(
-        known
+        gpt || core
             ? "optimizer states: only Adam's are written for Megatron"
-            : "optimizer states: Megatron's order of them is known of GPT and "
-              "Llama alone");
+            : "optimizer states: those of BERT and T5 are written under the "
+              "names of Megatron-Core alone (--megatron-names core)");
     portable.optimizer_states.clear();
     return;
   }

@@ -13,6 +13,9 @@ namespace cairn::checkpoints::megatron {
 struct ModelFacts {
   bool bert = false;
   bool t5 = false;
+  /// Layers of a T5's decoder: today's pretrain_t5.py makes as many as the
+  /// encoder has, whatever --decoder-num-layers says.
+  std::int64_t decoder_layers = 0;
   bool pooler = false;
   bool masked_head = false;
   bool next_sentence_head = false;

@@ -42,6 +42,10 @@ constexpr NameRule stack_rules[] = {
   {"layers.#.mlp.experts.gate.*", "layers.#.mlp.experts.experts.dense_h_to_4h.*", Half::first},
   {"layers.#.mlp.experts.up.*", "layers.#.mlp.experts.experts.dense_h_to_4h.*", Half::second},
   {"layers.#.mlp.experts.down.*", "layers.#.mlp.experts.experts.dense_4h_to_h.*"},
+  {"layers.#.mlp.residual.gate.*", "layers.#.mlp.mlp.dense_h_to_4h.*", Half::first},
+  {"layers.#.mlp.residual.up.*", "layers.#.mlp.mlp.dense_h_to_4h.*", Half::second},
+  {"layers.#.mlp.residual.down.*", "layers.#.mlp.mlp.dense_4h_to_h.*"},
+  {"layers.#.mlp.coefficient.*", "layers.#.mlp.coefficient.*"},
   {"final_norm.*", "final_layernorm.*"},
 };
 
@@ -242,7 +246,7 @@ std::string modern_name(std::string name) {
 bool is_ignored(std::string_view name) {
   // A T5 of Megatron-Core has its positions under two names.
   return name.ends_with("_extra_state") || name.ends_with(".inv_freq") ||
-      name == "position_embeddings.weight";
+      name == second_core_positions;
 }
 
 std::optional<LayerName> layer_name(std::string_view name) {

@@ -46,6 +46,12 @@ bool is_ignored(std::string_view name);
 inline constexpr std::string_view second_head_bias = "output_layer.bias";
 inline constexpr std::string_view t5_head_bias = "lm_head.output_layer.bias";
 
+/// The positions of a model of Megatron-Core, and their second name in a T5.
+inline constexpr std::string_view core_positions =
+    "embedding.position_embeddings.weight";
+inline constexpr std::string_view second_core_positions =
+    "position_embeddings.weight";
+
 /// A number of layers far beyond any model's: it bounds what files may claim.
 inline constexpr std::int64_t most_layers = 10'000;
 

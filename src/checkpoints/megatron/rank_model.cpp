@@ -117,13 +117,17 @@ void add_experts(
 }
 
 /// Parts of a layer in the order in which Megatron-Core's modules have them.
-constexpr std::array<std::string_view, 13> layer_parts{
+constexpr std::array<std::string_view, 17> layer_parts{
     ".input_layernorm.",
     ".self_attention.linear_proj.",
     ".self_attention.linear_qkv.layer_norm_",
     ".self_attention.linear_qkv.",
     ".self_attention.q_layernorm.",
     ".self_attention.k_layernorm.",
+    ".pre_cross_attn_layernorm.",
+    ".cross_attention.linear_proj.",
+    ".cross_attention.linear_q.",
+    ".cross_attention.linear_kv.",
     ".pre_mlp_layernorm.",
     ".mlp.router.",
     ".mlp.experts.",
@@ -132,12 +136,21 @@ constexpr std::array<std::string_view, 13> layer_parts{
     ".mlp.linear_fc2.",
     "."};
 
-constexpr std::array<std::string_view, 5> model_parts{
+constexpr std::array<std::string_view, 14> model_parts{
     "embedding.word_embeddings.",
     "embedding.position_embeddings.",
+    "embedding.tokentype_embeddings.",
+    "position_embeddings.",
+    "encoder.layers.",
+    "encoder.final_layernorm.",
     "decoder.layers.",
     "decoder.final_layernorm.",
-    "output_layer."};
+    "lm_head.dense.",
+    "lm_head.layer_norm.",
+    "lm_head.output_layer.",
+    "output_layer.",
+    "binary_head.",
+    "pooler."};
 
 template <std::size_t Count>
 std::size_t place_among(
@@ -226,8 +239,8 @@ void add_second_names(RankModel& model) {
   for (const auto& [path, tensor] : model.tensors()) {
     if (path == t5_head_bias) {
       model.add(std::string(second_head_bias), tensor);
-    } else if (path == "embedding.position_embeddings.weight") {
-      model.add("position_embeddings.weight", tensor);
+    } else if (path == core_positions) {
+      model.add(std::string(second_core_positions), tensor);
     }
   }
   model.add("lm_head.output_layer._extra_state", PythonValue());

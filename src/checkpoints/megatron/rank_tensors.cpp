@@ -155,8 +155,10 @@ void expect_model(const Contents& contents) {
   }
   if (contents.split.pipeline > 1 && tensors.contains(t5_head_bias)) {
     throw CheckpointError(
-        {.what = "a T5 of Megatron-Core in pipeline stages is not read",
-         .where = contents.where.string()});
+        {.what = "a T5 of Megatron-Core in several pipeline stages, which its "
+                 "program does not train",
+         .where = contents.where.string(),
+         .values = fmt::format("{} stages", contents.split.pipeline)});
   }
 }
 
@@ -230,6 +232,23 @@ Contents read_rank_files(const RankFiles& given) {
   return contents;
 }
 
+namespace {
+
+/// The number of layers in a stack, of which each has a name with its number.
+std::int64_t layers_in(const RankTensors& rank, std::string_view stack) {
+  std::int64_t count = 0;
+  auto found = rank.tensors.lower_bound(stack);
+  for (; found != rank.tensors.end() && found->first.starts_with(stack);
+       ++found) {
+    if (const auto layer = layer_name(found->first)) {
+      count = std::max(count, layer->layer + 1);
+    }
+  }
+  return count;
+}
+
+} // namespace
+
 ModelFacts facts_of(const Contents& contents) {
   const RankTensors& rank = contents.ranks.front();
   const auto has = [&](std::string_view name) {
@@ -259,6 +278,11 @@ ModelFacts facts_of(const Contents& contents) {
   facts.token_types = rows(
       core ? "embedding.tokentype_embeddings.weight"
            : "language_model.embedding.tokentype_embeddings.weight");
+  if (facts.t5) {
+    facts.decoder_layers = layers_in(
+        rank,
+        core ? "decoder.layers." : "language_model.decoder.layers.");
+  }
   facts.padded_vocabulary = static_cast<std::int64_t>(contents.ranks.size()) *
       rows(word_embedding_name(contents.names));
   return facts;

@@ -176,13 +176,14 @@ void read_listed_experts(
     std::vector<std::int64_t> counts,
     model::ModelDescription& d) {
   const std::string kind = args.text("mlp_type", "standard");
-  if (kind != "standard") {
+  if (kind != "standard" && kind != "residual") {
     args.refuse("a kind of experts that is not supported", kind);
   }
   d.experts = model::ExpertsDescription{
       .counts = std::move(counts),
       .interval = args.find_integer({"expert_interval"}).value_or(2),
       .top_k = args.find_integer({"topk"}).value_or(1),
+      .residual = kind == "residual",
       .train_capacity_factor = args.real({"moe_train_capacity_factor"}, 1),
       .eval_capacity_factor = args.real({"moe_eval_capacity_factor"}, 1),
       .min_capacity = args.find_integer({"moe_min_capacity"}).value_or(4),
@@ -283,8 +284,7 @@ model::ModelDescription description_from_args(
   d.layers = args.integer({"num_layers", "encoder_num_layers"});
   if (facts.t5) {
     d.layers = args.find_integer({"encoder_num_layers"}).value_or(d.layers);
-    d.decoder_layers =
-        args.find_integer({"decoder_num_layers"}).value_or(d.layers);
+    d.decoder_layers = facts.decoder_layers;
   }
   d.hidden = args.integer({"hidden_size"});
   d.heads = args.integer({"num_attention_heads"});

@@ -99,19 +99,38 @@ LazyTensor put_together(
   return joined(std::move(rows), 0);
 }
 
+/// The first of a parameter's names: the states of a T5 have the second one
+/// where there are two.
+std::string first_name(const std::string& name, bool t5) {
+  return std::string(
+      !t5                                 ? name
+          : name == second_core_positions ? core_positions
+          : name == second_head_bias      ? t5_head_bias
+                                          : std::string_view(name));
+}
+
 /// Reads states that have their parameters' names.
 void read_named(
     const dcp::Folder& saved,
     const Contents& contents,
     OptimizerContents& into) {
   const RankTensors& parameters = contents.ranks.front();
+  const bool t5 = parameters.tensors.contains(t5_head_bias);
   for (const auto& [kind, theirs] : spellings) {
     const std::string prefix = fmt::format("{}{}.", by_name, theirs);
     RankTensors found;
     for (const auto& [name, info] : saved.metadata().tensors) {
-      if (name.starts_with(prefix) && !is_second_name(saved, prefix, name)) {
-        add_stacked(saved, name, prefix.size(), contents.where, found);
+      if (!name.starts_with(prefix) || is_second_name(saved, prefix, name)) {
+        continue;
       }
+      const std::string own = name.substr(prefix.size());
+      if (const std::string first = first_name(own, t5); first != own) {
+        if (!saved.metadata().tensors.contains(prefix + first)) {
+          add_tensor(found, first, saved.tensor(name), contents.where);
+        }
+        continue;
+      }
+      add_stacked(saved, name, prefix.size(), contents.where, found);
     }
     for (auto& [name, entry] : found.tensors) {
       const auto parameter = parameters.tensors.find(name);
@@ -163,10 +182,17 @@ class LocalOrder {
         args.is(Kind::object) ? args.find("transformer_impl") : std::nullopt;
     local_ = impl && impl->is(Kind::text) && impl->text() == "local";
     grouped_ = !local_ && flag_in(args, "moe_grouped_gemm");
-    while (parameters_.tensors.contains(fmt::format(
-        "decoder.layers.{}.self_attention.linear_qkv.weight",
-        layers_))) {
-      ++layers_;
+    for (const char* name : {"encoder.", "decoder."}) {
+      Stack stack{.name = name};
+      while (parameters_.tensors.contains(fmt::format(
+          "{}layers.{}.self_attention.linear_qkv.weight",
+          name,
+          stack.layers))) {
+        ++stack.layers;
+      }
+      if (stack.layers > 0) {
+        stacks_.push_back(std::move(stack));
+      }
     }
   }
 
@@ -175,25 +201,51 @@ class LocalOrder {
     if (stage == 0) {
       add("embedding.word_embeddings.weight");
       add("embedding.position_embeddings.weight");
+      add("embedding.tokentype_embeddings.weight");
     }
-    const std::int64_t each = layers_ / division_.pipeline;
-    for (std::int64_t layer = stage * each; layer < (stage + 1) * each;
-         ++layer) {
-      add_layer(fmt::format("decoder.layers.{}.", layer));
-    }
-    if (stage + 1 == division_.pipeline) {
-      add_both("decoder.final_layernorm.");
-      add("output_layer.weight");
-      const bool tied = !parameters_.tensors.contains("output_layer.weight");
-      if (tied && division_.pipeline > 1) {
-        add_as("embedding.word_embeddings.weight", "output_layer.weight");
+    const bool last = stage + 1 == division_.pipeline;
+    for (const Stack& stack : stacks_) {
+      const std::int64_t each = stack.layers / division_.pipeline;
+      for (std::int64_t layer = stage * each; layer < (stage + 1) * each;
+           ++layer) {
+        add_layer(fmt::format("{}layers.{}.", stack.name, layer));
       }
+      if (last) {
+        add_both(stack.name + "final_layernorm.");
+      }
+    }
+    if (last) {
+      add_heads();
     }
     return std::move(order_);
   }
-  std::int64_t layers() const { return layers_; }
+  /// True if the stages have equally many layers.
+  bool divides() const {
+    return std::ranges::all_of(stacks_, [&](const Stack& stack) {
+      return stack.layers % division_.pipeline == 0;
+    });
+  }
 
  private:
+  /// An encoder or a decoder.
+  struct Stack {
+    std::string name;
+    std::int64_t layers = 0;
+  };
+
+  void add_heads() {
+    add_both("lm_head.dense.");
+    add_both("lm_head.layer_norm.");
+    add(std::string(t5_head_bias));
+    add("output_layer.weight");
+    const bool tied = !parameters_.tensors.contains("output_layer.weight");
+    if (tied && division_.pipeline > 1) {
+      add_as("embedding.word_embeddings.weight", "output_layer.weight");
+    }
+    add("output_layer.bias");
+    add_both("binary_head.");
+    add_both("pooler.dense.");
+  }
   void add_layer(const std::string& layer) {
     // Norms come before the linear layer that they are a part of, or as layers
     // of their own before attention and MLP.
@@ -207,6 +259,10 @@ class LocalOrder {
     add_both(layer + "self_attention.linear_qkv.");
     add_both(layer + "self_attention.q_layernorm.");
     add_both(layer + "self_attention.k_layernorm.");
+    add_both(layer + "pre_cross_attn_layernorm.");
+    add_both(layer + "cross_attention.linear_proj.");
+    add_both(layer + "cross_attention.linear_q.");
+    add_both(layer + "cross_attention.linear_kv.");
     add_both(layer + "pre_mlp_layernorm.");
     add(layer + "mlp.router.weight");
     add_experts(layer + "mlp.experts.");
@@ -263,15 +319,16 @@ class LocalOrder {
       parameter.shape.erase(parameter.shape.begin());
     }
     const std::size_t dims = name.ends_with("weight") ? 2 : 1;
-    const bool is_norm = name.find("layernorm.") != name.npos;
+    const bool is_norm = name.find("layernorm.") != name.npos ||
+        name.find("layer_norm.") != name.npos;
     if (parameter.shape.size() != (is_norm ? 1 : dims)) {
       return; // then the buffer is not filled
     }
     const auto has = [&](std::string_view part) {
       return name.find(part) != name.npos;
     };
-    if (has("linear_qkv.") || has("linear_fc1.") || has("word_embeddings.") ||
-        has("output_layer.")) {
+    if (has("linear_qkv.") || has("linear_q.") || has("linear_kv.") ||
+        has("linear_fc1.") || has("word_embeddings.") || has("output_layer.")) {
       parameter.shape[0] /= division_.tensor;
     } else if (has("linear_proj.weight") || has("linear_fc2.weight")) {
       parameter.shape[1] /= division_.tensor;
@@ -283,7 +340,7 @@ class LocalOrder {
   Division division_;
   bool local_ = false;
   bool grouped_ = false;
-  std::int64_t layers_ = 0;
+  std::vector<Stack> stacks_;
   std::vector<OrderedParameter> order_;
 };
 
@@ -429,8 +486,7 @@ void read_buffers(
       : std::nullopt;
   const RankTensors& parameters = contents.ranks.front();
   LocalOrder order(parameters, args, division);
-  if (order.layers() % division.pipeline != 0 ||
-      (virtual_stages && !virtual_stages->is_none())) {
+  if (!order.divides() || (virtual_stages && !virtual_stages->is_none())) {
     into.unread = "stages of different layers, in flat buffers without names";
     return;
   }

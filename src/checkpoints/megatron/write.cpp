@@ -185,8 +185,10 @@ MegatronNames names_of(
   if (names != MegatronNames::legacy && d.family == model::ModelFamily::t5 &&
       options.split.pipeline > 1) {
     throw ConfigError(
-        {.what = "a T5 is written in one stage under Megatron-Core's names",
-         .values = fmt::format("{} stages", options.split.pipeline)});
+        {.what = "Megatron-Core trains a T5 in one pipeline stage alone",
+         .values = fmt::format("{} stages", options.split.pipeline),
+         .remedy = "leave out --pipeline-model-parallel-size, or add "
+                   "--megatron-names legacy for older programs"});
   }
   return names;
 }
@@ -196,11 +198,13 @@ void check_optimizer(
     const model::ModelDescription& d,
     const MegatronWriteOptions& options) {
   if (d.family != model::ModelFamily::gpt2 &&
-      d.family != model::ModelFamily::llama) {
+      d.family != model::ModelFamily::llama &&
+      options.names == MegatronNames::legacy) {
     throw ConfigError(
-        {.what = "optimizer states are only written of GPT and Llama",
+        {.what = "the optimizer states of a BERT or T5 are only written under "
+                 "Megatron-Core's names",
          .values = std::string(model::name_of(d.family)),
-         .remedy = "--weights-only"});
+         .remedy = "--megatron-names core, or --weights-only"});
   }
   if (options.optimizer->distributed &&
       options.names == MegatronNames::legacy) {

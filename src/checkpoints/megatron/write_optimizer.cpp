@@ -2,6 +2,7 @@
 
 #include "checkpoints/megatron/experts.h"
 #include "checkpoints/megatron/group_kinds.h"
+#include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/tensors/lazy_operations.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -29,10 +30,17 @@ bool is_in(Part part, const std::string& path) {
   return part == Part::all || (part == Part::experts) == is_of_experts(path);
 }
 
+/// The parameters, each once: a T5 of Megatron-Core has two of its tensors
+/// under two names each.
 NamedTensors tensors_in(Part part, const RankModel& model) {
   NamedTensors tensors = model.tensors();
+  const bool t5 = std::ranges::any_of(tensors, [](const auto& named) {
+    return named.first == t5_head_bias;
+  });
   std::erase_if(tensors, [&](const auto& named) {
-    return !is_in(part, named.first);
+    const std::string& path = named.first;
+    return !is_in(part, path) || path == second_core_positions ||
+        (t5 && path == second_head_bias);
   });
   return tensors;
 }

@@ -175,7 +175,7 @@ void add_all(
     } else if (
         d.family == model::ModelFamily::t5 &&
         parameter.name == "embedding.position.weight") {
-      into.add(prefix, {.path = "position_embeddings.weight"}, own);
+      into.add(prefix, {.path = std::string(second_core_positions)}, own);
     }
   }
 }

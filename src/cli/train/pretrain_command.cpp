@@ -252,6 +252,10 @@ int run_pretrain(const Arguments& arguments) {
   const auto dry = take_dry_run(flags, here.world_size);
   const pretrain::CheckpointArgs args =
       pretrain::with_checkpoint_args(kind, std::move(flags));
+  const Logger early({.rank = here.rank, .world_size = here.world_size});
+  for (const std::string& line : args.lines) {
+    early.info("{}", line); // said also where the flags do not suffice
+  }
   pretrain::PlannedConfig planned = pretrain::load_planned(
       kind,
       {.flags = args.words, .world_size = dry.value_or(here.world_size)},
@@ -266,9 +270,6 @@ int run_pretrain(const Arguments& arguments) {
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
     if (here.rank == 0) {
-      for (const std::string& line : args.lines) {
-        fmt::print("{}\n", line);
-      }
       for (const std::string& answer : planned.answers) {
         fmt::print("planner:    {}\n", answer);
       }
@@ -276,10 +277,6 @@ int run_pretrain(const Arguments& arguments) {
     }
     return exit_ok;
   }
-  planned.answers.insert(
-      planned.answers.begin(),
-      args.lines.begin(),
-      args.lines.end());
   return run_in_job(
       config.flags.distributed,
       [&](const distributed::World& world) {
