@@ -329,7 +329,7 @@ TEST(Continue, SaysWhereTheCommandLineAndTheCheckpointDiffer) {
           HasSubstr("--swiglu gives way to the checkpoint's lack of it"),
           HasSubstr("--normalization RMSNorm gives way to the checkpoint's "
                     "--normalization LayerNorm"),
-          HasSubstr("4 = 2 data x 2 tensor")));
+          HasSubstr("4 = 2 data x 1 pipeline x 2 tensor")));
   EXPECT_THAT(
       said({"--hidden-size", "32"}, 2),
       HasSubstr("hidden 16 there, 32 here"));
