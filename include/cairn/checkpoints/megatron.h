@@ -151,7 +151,7 @@ struct MegatronWriteOptions {
   /// ranks have two optimizers, what kind of optimizer is written.
   MegatronSplit split;
   MegatronFormat format = MegatronFormat::torch;
-  /// Unset: `core` for GPT and Llama; other models have only `legacy`.
+  /// Unset: `core` for GPT and Llama, `legacy` for other models.
   std::optional<MegatronNames> names;
   std::optional<at::ScalarType> type;    ///< unset: as the tensors are
   std::optional<std::int64_t> iteration; ///< unset: a release
@@ -162,7 +162,7 @@ struct MegatronWriteOptions {
   std::vector<PythonValue::Member> others; ///< written to every rank's file
   std::int64_t samples = 0;                ///< consumed in training
   std::int64_t validation_samples = 0;     ///< consumed in validation
-  /// Unset: weights alone. Only of GPT and Llama.
+  /// Unset: weights alone. Of BERT and T5 only under Megatron-Core's names.
   std::optional<MegatronOptimizer> optimizer;
 };
 
