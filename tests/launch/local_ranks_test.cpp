@@ -18,6 +18,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -384,6 +385,62 @@ TEST(LocalRanks, AStoppedOneEndsWithTheOthers) {
   EXPECT_EQ(result.code, 6);
 }
 
+TEST(LocalRanks, AStoppedOneEndsTheJobInTime) {
+  // Neither rank has met the other yet: only the launcher can see it.
+  for (const char* rank : {"0", "1"}) {
+    const std::string script = std::string("if [ $RANK = ") + rank +
+        " ]; then kill -STOP $$; fi; "
+        "exec sleep 1000";
+    const auto result =
+        launch(shell(2, script), {{"CAIRN_COLLECTIVE_TIMEOUT", "1"}});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_LT(result.took, seconds(11));
+    EXPECT_THAT(
+        result.err,
+        ContainsRegex(
+            std::string("error: rank ") + rank +
+            " \\(pid.* was stopped by SIGSTOP and has done nothing for"));
+  }
+}
+
+TEST(LocalRanks, AStoppedOneIsBlamedForWhatOthersMiss) {
+  const TemporaryFolder folder;
+  const std::string stops = (folder.path() / "stops").string();
+  const auto result = launch(shell(
+      2,
+      "if [ $RANK = 0 ]; then echo $$ > '" + stops +
+          "'; kill -STOP $$; fi; "
+          "while ! grep -qs '^State:.*stopped' "
+          "/proc/$(cat 2> /dev/null '" +
+          stops + "')/status; do sleep 0.01; done; " +
+          hand_over("another", "rank 0 has not come") + "exit 3"));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, ContainsRegex("rank 0 .*was stopped by SIGSTOP"));
+  EXPECT_THAT(result.err, Not(HasSubstr("rank 1 (pid")));
+}
+
+TEST(LocalRanks, APausedJobIsLeftAlone) {
+  // Every rank is stopped: somebody wants it, and nobody waits for them.
+  const TemporaryFolder folder;
+  const std::string pid = (folder.path() / "pid").string();
+  Command command(
+      launch_words(shell(
+          2,
+          "echo $$ > '" + pid +
+              "'$RANK; kill -STOP $$; echo rank $RANK is on")),
+      {{"CAIRN_COLLECTIVE_TIMEOUT", "1"}});
+  command.wait_for_error("rank 0 (pid");
+  command.wait_for_error("rank 1 (pid");
+  // Longer than the timeout: nothing happens in this time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  for (const char* rank : {"0", "1"}) {
+    ::kill(std::stoi(read_text(pid + rank)), SIGCONT);
+  }
+  const Result result = command.finish();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 0 is on"));
+}
+
 TEST(LocalRanks, OnlyTheLastTwentyLinesAreShown) {
   const auto result =
       launch(shell(1, "for i in $(seq 1 30); do echo line $i; done; exit 1"));
@@ -489,6 +546,40 @@ TEST(LocalRanks, DieWithTheLauncher) {
   command.send(SIGKILL);
   EXPECT_EQ(command.finish().code, 137);
   command.expect_nothing_left();
+}
+
+TEST(LocalRanks, HiddenWorkersDieWithTheLauncher) {
+  // Workers that have cleared their environment and left their session, and
+  // some that have lost their parents as well: only their limit on file locks
+  // tells whose they are.
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "worker").string();
+  const std::string worker = folder.write_script(
+      "worker",
+      "#!/bin/sh\necho $$ > \"$1.new\"; mv \"$1.new\" \"$1\"; "
+      "exec sleep 1000\n");
+  Command command(launch_words(shell(
+      2,
+      "env -i setsid '" + worker + "' '" + file +
+          "'$RANK & env -i setsid sh -c '\"$1\" \"$2\" & exit 0' sh '" +
+          worker + "' '" + file + "'_$RANK; for file in '" + file + "'$RANK '" +
+          file +
+          "'_$RANK; do while ! [ -e \"$file\" ]; do sleep 0.01; done; done; "
+          "echo ready $RANK; sleep 1000")));
+  command.wait_for("ready 0");
+  command.wait_for("ready 1");
+  std::vector<UniqueFd> workers;
+  for (const char* name : {"0", "1", "_0", "_1"}) {
+    workers.emplace_back(static_cast<int>(
+        ::syscall(SYS_pidfd_open, std::stoi(read_text(file + name)), 0)));
+    ASSERT_TRUE(workers.back());
+  }
+  command.send(SIGKILL);
+  EXPECT_EQ(command.finish().code, 137);
+  for (const UniqueFd& fd : workers) {
+    pollfd ended{fd.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ended, 1, 10000), 1) << "a worker outlives the launcher";
+  }
 }
 
 TEST(LocalRanks, StopWhenNobodyReadsAnyMore) {

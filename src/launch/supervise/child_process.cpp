@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,7 +91,8 @@ struct ChildSetup {
   std::size_t cores_bytes;
   const sigset_t* signal_mask;
   int input, output, error, report;
-  std::array<int, 2> kept; // descriptors that stay open; -1: none
+  std::array<int, 2> kept;  // descriptors that stay open; -1: none
+  std::uint64_t lock_limit; // 0: unchanged
   pid_t parent;
 
   [[noreturn]] void fail(Step step) const {
@@ -102,12 +104,23 @@ struct ChildSetup {
     ::_exit(127);
   }
 
+  /// Sets the lock limit. Where a lower hard limit forbids it, the process is
+  /// known by its environment alone.
+  void mark() const {
+    rlimit locks{};
+    if (lock_limit != 0 && ::getrlimit(RLIMIT_LOCKS, &locks) == 0) {
+      locks.rlim_cur = lock_limit;
+      ::setrlimit(RLIMIT_LOCKS, &locks);
+    }
+  }
+
   [[noreturn]] void become_program() const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) {
       ::_exit(127); // the parent died before the line above
     }
+    mark();
     ::signal(SIGPIPE, SIG_DFL); // the launcher ignores it
     ::sigprocmask(SIG_SETMASK, signal_mask, nullptr);
     if (cores != nullptr && ::sched_setaffinity(0, cores_bytes, cores) != 0) {
@@ -234,6 +247,7 @@ ChildProcess start_process(
       .error = error.write.get(),
       .report = report.write.get(),
       .kept = {spec.terminal, spec.error_memory},
+      .lock_limit = spec.lock_limit,
       .parent = ::getpid()};
   const auto started = std::chrono::steady_clock::now();
   const pid_t pid = ::fork();

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct ProcessSpec {
   StandardInput input = StandardInput::nothing;
   int terminal = -1;     ///< a descriptor to share; -1: none
   int error_memory = -1; ///< the same, for the error of the process
+  /// The soft limit on file locks, by which the process and its descendants are
+  /// known; 0: unchanged.
+  std::uint64_t lock_limit = 0;
 };
 
 /// A running process, leader of its own process group. The kernel kills it when

@@ -1,10 +1,13 @@
 #include "launch/supervise/process_sweep.h"
 
+#include "base/internal/stable_hash.h"
+
 #include <cairn/base/file.h>
 
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +75,45 @@ std::optional<pid_t> parent_of(pid_t pid) {
   return parent;
 }
 
+/// True when `entry` is one of the variables in /proc/PID/environ.
+bool has_entry(std::string_view environment, std::string_view entry) {
+  for (auto at = environment.find(entry); at != std::string_view::npos;
+       at = environment.find(entry, at + 1)) {
+    const auto end = at + entry.size();
+    if ((at == 0 || environment[at - 1] == '\0') &&
+        (end == environment.size() || environment[end] == '\0')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// The soft limit on file locks of a process; empty when it has none, or when
+/// the process is gone.
+std::optional<std::uint64_t> lock_limit(pid_t pid) {
+  const auto limits = read_proc(pid, "limits");
+  constexpr std::string_view name = "Max file locks";
+  const auto line = limits.find(name);
+  if (line == std::string::npos) {
+    return std::nullopt;
+  }
+  const auto number = limits.find_first_not_of(' ', line + name.size());
+  std::uint64_t value = 0;
+  const char* const end = limits.data() + limits.size();
+  return number != std::string::npos &&
+          std::from_chars(limits.data() + number, end, value).ec == std::errc{}
+      ? std::optional(value)
+      : std::nullopt;
+}
+
+/// True for processes of this user. Others may carry any limit, and only root
+/// could kill them.
+bool is_ours(pid_t pid) {
+  struct stat info {};
+  return ::stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 &&
+      info.st_uid == ::geteuid();
+}
+
 bool contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
@@ -83,19 +125,20 @@ std::string make_launch_id() {
   return fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random());
 }
 
-std::vector<pid_t> processes_with_launch_id(std::string_view id) {
+std::uint64_t lock_limit_of(std::string_view launch_id) {
+  // The number is larger than any limit that people set, and not RLIM_INFINITY.
+  constexpr std::uint64_t large = std::uint64_t{1} << 62;
+  return large | (stable_hash(launch_id) >> 2);
+}
+
+std::vector<pid_t> processes_of_launch(std::string_view id) {
   const auto entry = fmt::format("{}={}", launch_id_variable, id);
+  const std::uint64_t limit = lock_limit_of(id);
   std::vector<pid_t> found;
   for (const pid_t pid : all_processes()) {
-    const auto environment = read_proc(pid, "environ");
-    for (auto at = environment.find(entry); at != std::string::npos;
-         at = environment.find(entry, at + 1)) {
-      const auto end = at + entry.size();
-      if ((at == 0 || environment[at - 1] == '\0') &&
-          (end == environment.size() || environment[end] == '\0')) {
-        found.push_back(pid);
-        break;
-      }
+    if (has_entry(read_proc(pid, "environ"), entry) ||
+        (is_ours(pid) && lock_limit(pid) == limit)) {
+      found.push_back(pid);
     }
   }
   return found;
@@ -128,7 +171,7 @@ std::vector<pid_t> sweep_processes(
   std::vector<pid_t> killed;
   while (true) {
     auto victims = descendants(::getpid(), spared);
-    for (const pid_t pid : processes_with_launch_id(id)) {
+    for (const pid_t pid : processes_of_launch(id)) {
       if (pid != ::getpid() && !contains(victims, pid) &&
           parent_of(pid).has_value()) {
         victims.push_back(pid);

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,15 @@ inline constexpr const char* launch_id_variable = "CAIRN_LAUNCH_ID";
 /// A new id that no other launcher has.
 std::string make_launch_id();
 
-/// Processes of this user whose environment held the id when they started.
-std::vector<pid_t> processes_with_launch_id(std::string_view id);
+/// A number that marks the processes of the job with this id, as their soft
+/// limit on file locks (RLIMIT_LOCKS). Linux has not used that limit since
+/// version 2.4, every process inherits it, and /proc shows it: it marks also
+/// those that have cleared their environment.
+std::uint64_t lock_limit_of(std::string_view launch_id);
+
+/// Processes whose environment held the id when they started, and those of this
+/// user that carry its lock limit.
+std::vector<pid_t> processes_of_launch(std::string_view id);
 
 /// Living descendants of `root`, without those in `spared` and their
 /// descendants.

@@ -55,6 +55,21 @@ void SupervisedChild::ended(int status) {
   input_.reset();
 }
 
+void SupervisedChild::stopped(int signal) {
+  stop_ = {.signal = signal, .since = std::chrono::steady_clock::now()};
+}
+
+std::optional<std::chrono::steady_clock::time_point> SupervisedChild::
+    stopped_since() const {
+  return running() && stop_ ? std::optional(stop_->since) : std::nullopt;
+}
+
+void SupervisedChild::forgive(std::chrono::steady_clock::duration time) {
+  if (stop_) {
+    stop_->since += time;
+  }
+}
+
 void SupervisedChild::ask_to_stop(int signal) {
   if (spec_->kind == ChildSpec::Kind::rank) {
     ::kill(-pid_, signal);
@@ -110,13 +125,22 @@ Failure SupervisedChild::failure() const {
   const int code = exit_code_of(status);
   const bool before_start = spec_->kind == ChildSpec::Kind::launcher &&
       (code == 2 || code == 126 || code == 127);
+  std::string how = status_ ? describe_exit(status) : "has failed";
+  if (const auto since = stopped_since()) {
+    const std::chrono::duration<double> still =
+        std::chrono::steady_clock::now() - *since;
+    how = fmt::format(
+        "was stopped by {} and has done nothing for {:.1f} s; ended",
+        signal_name(stop_->signal),
+        still.count());
+  }
   return {
       .what = fmt::format(
           "{} (pid {}, host {}) {} after {:.1f} s",
           spec_->name,
           pid_,
           spec_->host,
-          status_ ? describe_exit(status) : "has failed",
+          how,
           age.count()),
       .exit_code = status_ ? code : 1,
       .last_lines = last_lines(),

@@ -8,6 +8,7 @@
 
 #include <cairn/base/file.h>
 
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
@@ -39,6 +40,14 @@ class SupervisedChild {
 
   void ended(int status);
 
+  /// Notes that a signal has stopped the child, or that it goes on.
+  void stopped(int signal);
+  void goes_on() { stop_.reset(); }
+  /// Since when the child is stopped; empty unless it is.
+  std::optional<std::chrono::steady_clock::time_point> stopped_since() const;
+  /// Takes time off the stop, in which this process was stopped as well.
+  void forgive(std::chrono::steady_clock::duration time);
+
   /// Asks the child to end: a rank by `signal`, a launcher through its stdin.
   void ask_to_stop(int signal);
   void kill();
@@ -68,6 +77,11 @@ class SupervisedChild {
   std::optional<OutputStream> log_; ///< writes to log_file_
   std::deque<std::string> last_lines_;
   std::optional<int> status_;
+  struct Stop {
+    int signal = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::optional<Stop> stop_;
 };
 
 /// `line` as it is shown: with its label, and a newline at its end.

@@ -18,8 +18,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <memory>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace cairn::launch {
@@ -37,6 +40,26 @@ int poll_time_until(Clock::time_point time) {
 /// Time that a rank has to fail by itself after others have failed because of
 /// it.
 constexpr std::chrono::milliseconds time_for_cause{5000};
+
+/// Time that the other ranks wait for a stopped one: as long as they wait for
+/// a call, if all of them are Cairn's.
+std::chrono::seconds patience_with_stopped(const ChildSpec& spec) {
+  constexpr std::string_view name = "CAIRN_COLLECTIVE_TIMEOUT=";
+  for (const std::string& entry : spec.process.environment) {
+    long seconds = 0;
+    if (entry.starts_with(name) &&
+        std::from_chars(
+            entry.data() + name.size(),
+            entry.data() + entry.size(),
+            seconds)
+                .ec == std::errc{} &&
+        seconds > 0) {
+      constexpr long month = 30L * 24 * 3600;
+      return std::chrono::seconds(std::min(seconds, month));
+    }
+  }
+  return std::chrono::minutes(10);
+}
 
 /// What a failed child is to blame for, from the likeliest cause of a job's end
 /// to the least likely. A rank killed from outside makes other ranks fail with
@@ -84,8 +107,15 @@ class Supervision {
   void take_signals();
   void reap();
   void look_for_cause(SupervisedChild* failed);
-  void tell_of_stop(const SupervisedChild& child, int status);
+  void tell_of_stop(SupervisedChild& child, int status);
   void end_suspicion();
+  bool is_paused() const;
+  SupervisedChild* first_stopped() const;
+  std::optional<Clock::time_point> deadline_of_stopped() const;
+  void end_for_stopped(SupervisedChild& child);
+  void forgive_suspension(Clock::time_point asleep, int timeout);
+  void judge();
+  std::optional<Clock::time_point> next_judgement() const;
   void take_order();
   std::size_t read(SupervisedChild& child, ChildStream& stream);
   void line(SupervisedChild& child, int destination, std::string_view text);
@@ -143,6 +173,7 @@ void Supervision::start(std::vector<ChildSpec> specs) {
   for (ChildSpec& spec : specs_) {
     spec.process.environment.push_back(
         fmt::format("{}={}", launch_id_variable, launch_id_));
+    spec.process.lock_limit = lock_limit_of(launch_id_);
   }
   for (const ChildSpec& spec : specs_) {
     children_.push_back(std::make_unique<SupervisedChild>(
@@ -195,7 +226,11 @@ void Supervision::wait_for_something() {
   if (options_.is_node_launcher && !orders_ended_) {
     watched.push_back({0, POLLIN, 0});
   }
-  if (::poll(watched.data(), watched.size(), poll_time()) < 0) {
+  const int timeout = poll_time();
+  const auto asleep = Clock::now();
+  const int ready = ::poll(watched.data(), watched.size(), timeout);
+  forgive_suspension(asleep, timeout);
+  if (ready < 0) {
     return; // EINTR
   }
   // Output is read first, so that a failing child's words come before the
@@ -247,8 +282,8 @@ std::optional<Clock::time_point> Supervision::next_deadline() const {
   };
   if (phase_ != Phase::running) {
     consider(deadline_);
-  } else if (suspect_ != nullptr) {
-    consider(deadline_of_suspect_);
+  } else {
+    consider(next_judgement());
   }
   for (const auto& child : children_) {
     for (const ChildStream& stream : child->streams()) {
@@ -300,7 +335,17 @@ void Supervision::reap() {
 
 /// Says that a child was suspended or goes on. The others wait for it, as long
 /// as their timeout lets them.
-void Supervision::tell_of_stop(const SupervisedChild& child, int status) {
+void Supervision::tell_of_stop(SupervisedChild& child, int status) {
+  if (WIFSTOPPED(status)) {
+    child.stopped(WSTOPSIG(status));
+  } else {
+    if (is_paused()) { // the others will go on soon, too
+      for (const auto& other : children_) {
+        other->forgive(Clock::now() - *other->stopped_since());
+      }
+    }
+    child.goes_on();
+  }
   if (!can_log()) {
     return;
   }
@@ -327,6 +372,10 @@ void Supervision::look_for_cause(SupervisedChild* failed) {
         fail(*child, child->failure());
         return;
       }
+    }
+    if (SupervisedChild* const stopped = first_stopped()) {
+      end_for_stopped(*stopped);
+      return;
     }
     if (suspect_ == nullptr) {
       suspect_ = failed;
@@ -454,7 +503,7 @@ bool Supervision::wait_for_reader(int fd) {
     if (watched[2].revents != 0) {
       take_order();
     }
-    end_suspicion();
+    judge();
     if (phase_ != Phase::running && Clock::now() >= deadline_) {
       if (asked_to_end_) {
         reader_given_up_ = true;
@@ -472,10 +521,11 @@ int Supervision::poll_time_of_reader(bool killed) const {
   if (reader_given_up_) {
     return 0;
   }
-  if (phase_ == Phase::running && suspect_ != nullptr) {
-    return poll_time_until(deadline_of_suspect_);
+  if (phase_ == Phase::running) {
+    const auto next = next_judgement();
+    return next ? poll_time_until(*next) : -1;
   }
-  return phase_ == Phase::running || killed ? -1 : poll_time_until(deadline_);
+  return killed ? -1 : poll_time_until(deadline_);
 }
 
 /// Obeys requests to stop, and handles or notes the end of children. True if
@@ -592,8 +642,75 @@ void Supervision::end_suspicion() {
   }
 }
 
-void Supervision::keep_deadline() {
+/// True when all children are stopped: somebody has paused the job, and nobody
+/// waits in vain. Other ranks of a node's launcher may be elsewhere and wait.
+bool Supervision::is_paused() const {
+  return !options_.is_node_launcher &&
+      std::ranges::all_of(children_, [](const auto& child) {
+        return child->stopped_since().has_value();
+      });
+}
+
+/// The child that has been stopped for longest while others wait for it; null
+/// when there is none.
+SupervisedChild* Supervision::first_stopped() const {
+  SupervisedChild* first = nullptr;
+  for (const auto& child : children_) {
+    const auto since = child->stopped_since();
+    if (since && (first == nullptr || *since < *first->stopped_since())) {
+      first = child.get();
+    }
+  }
+  return is_paused() ? nullptr : first;
+}
+
+std::optional<Clock::time_point> Supervision::deadline_of_stopped() const {
+  const SupervisedChild* const first = first_stopped();
+  return first == nullptr
+      ? std::nullopt
+      : std::optional(
+            *first->stopped_since() + patience_with_stopped(first->spec()));
+}
+
+/// Ends the job because of a stopped child, which cannot end by itself.
+void Supervision::end_for_stopped(SupervisedChild& child) {
+  fail(child, child.failure());
+  child.kill();
+}
+
+/// Takes off the stops of children the time in which this process was stopped
+/// itself, since poll() has returned much later than asked to: somebody has
+/// suspended the whole job.
+void Supervision::forgive_suspension(Clock::time_point asleep, int timeout) {
+  constexpr auto suspended = std::chrono::seconds(1);
+  const auto late = Clock::now() - asleep - std::chrono::milliseconds(timeout);
+  if (timeout >= 0 && late > suspended) {
+    for (const auto& child : children_) {
+      child->forgive(late);
+    }
+  }
+}
+
+/// Blames a child whose time is over.
+void Supervision::judge() {
   end_suspicion();
+  const auto deadline = deadline_of_stopped();
+  if (phase_ == Phase::running && deadline && Clock::now() >= *deadline) {
+    end_for_stopped(*first_stopped());
+  }
+}
+
+/// When judge() has something to do while the job runs.
+std::optional<Clock::time_point> Supervision::next_judgement() const {
+  auto next = deadline_of_stopped();
+  if (suspect_ != nullptr && (!next || deadline_of_suspect_ < *next)) {
+    next = deadline_of_suspect_;
+  }
+  return next;
+}
+
+void Supervision::keep_deadline() {
+  judge();
   if (phase_ == Phase::running || Clock::now() < deadline_) {
     return;
   }
