@@ -14,7 +14,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace cairn::testing::checkpoint_command_test {
@@ -159,6 +161,34 @@ TEST_F(CheckpointCommand, VerifiesARun) {
   result = checkpoint({"inspect", run_folder()});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr(damaged.string()));
+}
+
+TEST_F(CheckpointCommand, TellsDoubtsWithoutFailing) {
+  // A manifest of version 1, which has no checksum, with another tag.
+  const fs::path manifest = copy_ / "run" / "global_step5" / "manifest.json";
+  std::string text = read_text(manifest);
+  for (const auto& [from, to] :
+       {std::pair("\"version\": 2", "\"version\": 1"),
+        std::pair("\"tag\": \"global_step5\"", "\"tag\": \"global_step8\"")}) {
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    text.replace(text.find(from), std::string_view(from).size(), to);
+  }
+  std::ofstream(manifest) << text;
+  const std::vector<std::string> command = {
+      "verify",
+      run_folder(),
+      "--tag",
+      "global_step5"};
+  const Result result = checkpoint(command);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      ContainsRegex("doubt  .*the tag is global_step8, the step 5"));
+  EXPECT_THAT(result.out, Not(HasSubstr("FAULT")));
+  EXPECT_THAT(result.err, HasSubstr("no fault found, and 1 doubt"));
+  const json told = checkpoint_json(command);
+  EXPECT_EQ(told[0]["doubts"].size(), 1) << told;
+  EXPECT_EQ(told[0]["faults"].size(), 0) << told;
 }
 
 TEST_F(CheckpointCommand, ComparesTwo) {

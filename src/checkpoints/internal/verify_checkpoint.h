@@ -17,12 +17,14 @@ struct VerifyReport {
   std::size_t tensors = 0;
   /// Bytes of elements that were compared with their checksums.
   std::uint64_t bytes = 0;
-  std::vector<std::string> faults;
+  std::vector<std::string> faults; ///< what is surely wrong
+  /// What is unlikely, but cannot be checked: the checkpoint may be right.
+  std::vector<std::string> doubts;
 };
 
 /// Reads all of one checkpoint and checks:
 /// - the manifest against its checksum, or, where it is of a version without,
-///   its counts against each other;
+///   its counts against each other, which yields doubts;
 /// - that each file is there, whole, and says of its tensors what the manifest
 ///   says;
 /// - each checksum;

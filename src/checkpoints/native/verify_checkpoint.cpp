@@ -37,9 +37,10 @@ class Verifier {
     }
     report_.manifest_checked = manifest_.has_checksum;
     if (!manifest_.has_checksum) {
-      if (std::string doubt = doubt_of_counts(manifest_); !doubt.empty()) {
-        fault(fmt::format(
-            "{}: was probably altered: {}",
+      if (const auto doubt = doubt_of_counts(manifest_); !doubt.empty()) {
+        report_.doubts.push_back(fmt::format(
+            "{}: {}; a run may save that, and without a checksum of the "
+            "manifest nobody can tell whether it was altered",
             (folder_ / manifest_name).string(),
             doubt));
       }
