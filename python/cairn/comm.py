@@ -21,8 +21,14 @@ def world() -> _core.World:
     """This process's place in the job, joined on the first call."""
     global _world
     if _world is None:
-        _world = _core.init_distributed()
+        _world = _join("")
     return _world
+
+
+def _join(backend: str) -> _core.World:
+    # torch.distributed meets at the same store, and its client can show no secret.
+    os.environ.pop("CAIRN_JOB_SECRET", None)
+    return _core.init_distributed(backend)
 
 
 def init_distributed(
@@ -52,7 +58,7 @@ def init_distributed(
     if distributed_port is not None:
         os.environ.setdefault("MASTER_PORT", str(distributed_port))
     if _world is None:
-        _world = _core.init_distributed(dist_backend or "")
+        _world = _join(dist_backend or "")
     for name, asked, found in (("rank", rank, _world.rank), ("world_size", world_size, _world.size)):
         if asked not in (-1, None, found):
             raise _core.UsageError(

@@ -198,16 +198,19 @@ TEST(InitDistributed, NamesTheAddressWhereRankZeroIsNot) {
 
 TEST(InitDistributed, ARankSaysForWhomItWaitsBeforeItGivesUp) {
   for (const char* host : {"127.0.0.1", "no-such-host.invalid"}) {
-    int said = 0;
-    EXPECT_THROW(
-        open_tcp_store(
-            {.host = host,
-             .port = 1,
-             .timeout = 600ms,
-             .patience = 100ms,
-             .on_wait = [&] { ++said; }}),
-        CommError);
-    EXPECT_EQ(said, 1) << host;
+    for (const char* secret : {"", "between us"}) {
+      int said = 0;
+      EXPECT_THROW(
+          open_tcp_store(
+              {.host = host,
+               .port = 1,
+               .timeout = 600ms,
+               .patience = 100ms,
+               .on_wait = [&] { ++said; },
+               .secret = secret}),
+          CommError);
+      EXPECT_EQ(said, 1) << host << " " << secret;
+    }
   }
 }
 

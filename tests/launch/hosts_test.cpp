@@ -132,6 +132,22 @@ TEST_F(Hosts, HaveRanksThatMeet) {
   EXPECT_THAT(lines_after(result.out, label(b_, 2)), ElementsAre("rank 2 0 1"));
 }
 
+TEST_F(Hosts, ShareASecretThatNoCommandLineShows) {
+  const std::string seen = (folder_.path() / "seen").string();
+  const auto result = launch(shell(
+      "echo $CAIRN_JOB_SECRET; cat /proc/[0-9]*/cmdline > " + seen +
+      "$RANK; printenv CAIRN_JOB_SECRET | grep -acFf - " + seen +
+      "$RANK || true"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto first = lines_after(result.out, label(a_, 0));
+  ASSERT_EQ(first.size(), 2U) << result.out << result.err;
+  EXPECT_EQ(first[0].size(), 64U);
+  EXPECT_EQ(first[1], "0");
+  EXPECT_THAT(
+      lines_after(result.out, label(b_, 2)),
+      ElementsAre(first[0], "0"));
+}
+
 TEST_F(Hosts, AreStoppedWhenARankFailsElsewhere) {
   // The rank beside the failing one takes its time, and the ranks of the other
   // host fail in turn as soon as they are stopped: still the first is reported.

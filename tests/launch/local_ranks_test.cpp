@@ -32,6 +32,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
@@ -74,6 +75,26 @@ TEST(LocalRanks, MeetAtOneFreePort) {
   const auto result =
       launch(shell(1, "echo $MASTER_PORT", {"--master_port", "6000"}));
   EXPECT_THAT(lines_after(result.out, "[0] "), ElementsAre("6000"));
+}
+
+TEST(LocalRanks, ShareASecretThatNobodyElseHas) {
+  const std::string tell = "echo $CAIRN_JOB_SECRET";
+  std::set<std::string> secrets;
+  for (int i = 0; i < 2; ++i) {
+    const auto result = launch(shell(2, tell));
+    const auto first = lines_after(result.out, "[0] ");
+    ASSERT_EQ(first.size(), 1U) << result.err;
+    EXPECT_THAT(first[0], MatchesRegex("[0-9a-f]{64}"));
+    EXPECT_EQ(first, lines_after(result.out, "[1] "));
+    secrets.insert(first[0]);
+  }
+  EXPECT_EQ(secrets.size(), 2U) << "the secret is not made anew";
+  EXPECT_EQ(
+      launch(shell(1, tell), {{"CAIRN_JOB_SECRET", "mine"}}).out,
+      "[0] mine\n");
+  EXPECT_THAT(
+      launch(shell(1, tell, {"--dry-run"})).out,
+      Not(HasSubstr("SECRET=")));
 }
 
 TEST(LocalRanks, ShareTheThreads) {
@@ -541,6 +562,24 @@ TEST(LocalRanks, DieWithTheLauncher) {
       2,
       "trap '' TERM HUP; sleep 1000 & setsid sleep 1000 & echo ready $RANK; "
       "sleep 1000")));
+  command.wait_for("ready 0");
+  command.wait_for("ready 1");
+  command.send(SIGKILL);
+  EXPECT_EQ(command.finish().code, 137);
+  command.expect_nothing_left();
+}
+
+TEST(LocalRanks, DieWithALauncherThatIsARankItself) {
+  Command command(launch_words(
+      {"--num_gpus=1",
+       "--no_local_rank",
+       LAUNCH_PROGRAM,
+       "launch",
+       "--num_gpus=2",
+       "--no_local_rank",
+       "sh",
+       "-c",
+       "setsid sleep 1000 & echo ready $RANK; sleep 1000"}));
   command.wait_for("ready 0");
   command.wait_for("ready 1");
   command.send(SIGKILL);

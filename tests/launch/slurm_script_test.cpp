@@ -95,6 +95,12 @@ TEST(SlurmScript, StartsALauncherOnEveryNode) {
   EXPECT_THAT(result.out, Not(HasSubstr("container")));
 }
 
+TEST(SlurmScript, GivesTheLaunchersASecret) {
+  const auto result =
+      run_script(slurm_script(gpt175b(), {}), "echo \"<$CAIRN_JOB_SECRET>\"");
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("<[0-9a-f]{64}>"));
+}
+
 TEST(SlurmScript, RunsInAContainer) {
   auto job = gpt175b();
   job.image = "nvcr.io#nvidia/cairn:1 2";

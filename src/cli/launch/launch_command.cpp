@@ -1,4 +1,5 @@
 #include "base/internal/freed_memory.h"
+#include "base/internal/job_secret.h"
 #include "cli/launch/launch_flags.h"
 #include "cli/program/command.h"
 #include "cli/tune/tune_by_launcher.h"
@@ -6,6 +7,7 @@
 #include "launch/internal/host_filter.h"
 #include "launch/internal/job.h"
 #include "launch/internal/job_ranks.h"
+#include "launch/internal/job_secret.h"
 #include "launch/internal/machine.h"
 #include "launch/internal/node_plan.h"
 #include "launch/internal/remote_command.h"
@@ -142,8 +144,19 @@ int launch_node(
   } else if (flags.bind_cores) {
     options.bind_cores = machine.cores;
   }
+  if (flags.secret_on_stdin) {
+    options.environment.emplace_back(job_secret_variable, secret_from_stdin());
+  }
+  // Launchers that people start on each node have no way to agree on a secret.
+  const bool makes_secret = !flags.dry_run && world.hosts.size() == 1 &&
+      !is_chosen(job_secret_variable);
+  const Variables environment = options.environment;
   const int before = restarts_before();
   const auto plan = [&](int restarts) {
+    options.environment = environment;
+    if (makes_secret) {
+      options.environment.emplace_back(job_secret_variable, new_job_secret());
+    }
     options.restart_count = before + restarts;
     options.master_port = world.master_port ? *world.master_port : free_port();
     auto node = plan_node(world, node_rank, machine, program, options);
@@ -214,6 +227,7 @@ std::vector<std::string> node_launcher_arguments(
   std::vector<std::string> words = {
       "launch",
       "--node-launcher",
+      "--secret-on-stdin",
       fmt::format("--world={}", world_seen_from(world.hosts, node)),
       fmt::format("--node_rank={}", node),
       fmt::format("--master_addr={}", world.master_addr),
@@ -244,9 +258,12 @@ int launch_hosts(
     const JobRanks& world,
     const Logger& logger) {
   const auto environment = environment_for_hosts(flags);
+  const char* const own_secret = std::getenv(job_secret_variable);
   const int before = restarts_before();
   const auto plan = [&](int restarts) {
     std::vector<HostCommand> commands;
+    const std::string secret =
+        own_secret == nullptr ? new_job_secret() : own_secret;
     for (std::size_t node = 0; node < world.hosts.size(); ++node) {
       const auto& host = world.hosts[node].name;
       RemoteLauncher launcher{
@@ -262,7 +279,8 @@ int launch_hosts(
           {host,
            is_this_machine(host)
                ? std::vector<std::string>{"/bin/sh", "-c", command}
-               : over_ssh(flags.ssh_command, host, command)});
+               : over_ssh(flags.ssh_command, host, command),
+           secret});
     }
     return commands;
   };

@@ -26,6 +26,8 @@ struct LaunchFlags {
   std::string all_hosts; ///< --world, from the launcher that started this one
   std::string ssh_command = launch::default_ssh_command;
   bool no_ssh = false;
+  /// The launcher that started this one writes the secret of the job first.
+  bool secret_on_stdin = false;
   bool no_local_rank = false;
   bool no_python = false;
   bool bind_cores = false;

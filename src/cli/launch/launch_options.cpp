@@ -245,6 +245,7 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
       ->group(group);
   // Flags for launchers that launchers start, and for tests.
   app.add_flag("--node-launcher", flags.job.is_node_launcher)->group("");
+  app.add_flag("--secret-on-stdin", flags.secret_on_stdin)->group("");
   app.add_option("--world", flags.all_hosts)->group("");
   app.add_option("--restart-delay", flags.restart_delay)
       ->group("")

@@ -1,6 +1,7 @@
 #include <cairn/distributed/init_distributed.h>
 
 #include "base/internal/error_handover.h"
+#include "base/internal/job_secret.h"
 #include "base/internal/sync_file.h"
 #include "distributed/backends/group_core.h"
 #include "distributed/internal/agreement.h"
@@ -136,7 +137,11 @@ std::shared_ptr<GroupCore> start(
                  environment.master_port,
                  std::chrono::duration<double>(options.start_timeout).count());
            },
-       .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
+       .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts),
+       // The store of a launcher that is not ours knows no secrets.
+       .secret = environment.launcher_has_store
+           ? ""
+           : process_variable(job_secret_variable).value_or("")});
   ++starts;
   join_job(
       *job,

@@ -29,6 +29,8 @@ std::optional<UniqueFd> listen_at(const sockaddr* address, socklen_t size) {
     return std::nullopt;
   }
   const int on = 1;
+  const int off = 0;
+  ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   require(
       ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)),
       "setsockopt");
@@ -70,6 +72,41 @@ UniqueFd listen_on_loopback(std::uint16_t port) {
     require(-1, "bind");
   }
   return std::move(*listener);
+}
+
+UniqueFd listen_everywhere(std::uint16_t port) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(port);
+  address.sin6_addr = in6addr_any;
+  if (auto listener = listen_at(
+          reinterpret_cast<const sockaddr*>(&address),
+          sizeof(address))) {
+    return std::move(*listener);
+  }
+  sockaddr_in older{};
+  older.sin_family = AF_INET;
+  older.sin_port = htons(port);
+  older.sin_addr.s_addr = htonl(INADDR_ANY);
+  auto listener =
+      listen_at(reinterpret_cast<const sockaddr*>(&older), sizeof(older));
+  if (!listener) {
+    errno = EADDRNOTAVAIL;
+    require(-1, "bind");
+  }
+  return std::move(*listener);
+}
+
+std::uint16_t port_of(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  require(
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size),
+      "getsockname");
+  return ntohs(
+      address.ss_family == AF_INET6
+          ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+          : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 std::optional<UniqueFd> listen_on(

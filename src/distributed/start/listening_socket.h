@@ -12,6 +12,13 @@ namespace cairn::distributed {
 /// std::system_error when the port is taken.
 UniqueFd listen_on_loopback(std::uint16_t port);
 
+/// A socket that listens on every interface, for IPv6 and IPv4 if there are
+/// both. Throws std::system_error when the port is taken.
+UniqueFd listen_everywhere(std::uint16_t port);
+
+/// The port on which the socket listens.
+std::uint16_t port_of(int listener);
+
 /// A socket that listens on the address of this machine that `host` means, and
 /// on no other. None when that could keep ranks out: `host` means several
 /// addresses, none of this machine, or one of the loopback while ranks may be

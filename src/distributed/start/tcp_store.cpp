@@ -2,6 +2,7 @@
 
 #include "distributed/backends/c10d_store.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/secret_store/secret_store.h"
 #include "distributed/start/listening_socket.h"
 #include "distributed/start/store_socket.h"
 
@@ -136,6 +137,17 @@ int socket_of(std::uint16_t port, const Connect& connect) {
   return opened.size() == 1 ? opened.front() : -1;
 }
 
+/// The store with a secret below the prefixes; null if there is another one.
+const SecretStore* secret_store_in(
+    const c10::intrusive_ptr<c10d::Store>& store) {
+  const auto* prefixed = dynamic_cast<c10d::PrefixStore*>(store.get());
+  return dynamic_cast<const SecretStore*>(
+      prefixed == nullptr ? store.get()
+                          : const_cast<c10d::PrefixStore*>(prefixed)
+                                ->getUnderlyingNonPrefixStore()
+                                .get());
+}
+
 std::uint16_t port_in(const std::string& address) {
   return static_cast<std::uint16_t>(
       std::strtoul(address.c_str() + address.rfind(':') + 1, nullptr, 10));
@@ -149,8 +161,10 @@ std::unique_ptr<Store> C10dStore::clone() {
     // c10d would try to open another one until its time is over.
     raw_->check({"is the store there?"});
     c10::intrusive_ptr<c10d::Store> copy;
-    const int socket =
-        socket_of(port_in(address_), [&] { copy = raw_->clone(); });
+    int socket = socket_of(port_in(address_), [&] { copy = raw_->clone(); });
+    if (const SecretStore* const known = secret_store_in(copy)) {
+      socket = known->socket();
+    }
     auto store = std::make_unique<C10dStore>(std::move(copy), address_, socket);
     store->limit_answers(limit_);
     return store;
@@ -192,6 +206,73 @@ c10::intrusive_ptr<c10d::TCPStore> connect(
   return store.get();
 }
 
+/// The socket on which the server listens; none where c10d has to make one.
+std::optional<UniqueFd> listener_for(const TcpStoreOptions& options) {
+  if (options.listen_fd) {
+    return UniqueFd(*options.listen_fd);
+  }
+  // c10d would listen on every interface, for whoever is in the network, and on
+  // an IPv6 socket: its only thread looks up the name of every address that
+  // connects, and 127.0.0.1 is found in /etc/hosts, but its IPv6 form only by
+  // asking a name server, which may take seconds.
+  return options.host == "127.0.0.1"
+      ? listen_on_loopback(options.port)
+      : listen_on(options.host, options.port, options.one_machine);
+}
+
+/// Connects to a SecretTable as soon as it is there.
+c10::intrusive_ptr<SecretStore> connect_with_secret(
+    const TcpStoreOptions& options,
+    const std::shared_ptr<const SecretStore::Place>& place) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds longest_try = std::chrono::seconds(10);
+  constexpr std::chrono::milliseconds longest_pause = std::chrono::seconds(1);
+  const auto started = Clock::now();
+  const auto end = started + options.timeout;
+  bool told = !options.on_wait || options.patience >= options.timeout;
+  for (auto pause = std::chrono::milliseconds(20);;
+       pause = std::min(2 * pause, longest_pause)) {
+    try {
+      return c10::make_intrusive<SecretStore>(
+          place,
+          std::min(options.timeout, longest),
+          std::min(end, Clock::now() + longest_try));
+    } catch (const c10::DistNetworkError&) {
+      if (Clock::now() + pause >= end) {
+        throw;
+      }
+    }
+    if (!told && Clock::now() - started >= options.patience) {
+      told = true;
+      options.on_wait();
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::unique_ptr<Store> open_secret_store(const TcpStoreOptions& options) {
+  auto place = std::make_shared<SecretStore::Place>(SecretStore::Place{
+      .host = options.host,
+      .port = options.port,
+      .secret = options.secret,
+      .table = nullptr});
+  if (options.is_server) {
+    auto listener = listener_for(options);
+    if (!listener) {
+      listener = listen_everywhere(options.port);
+    }
+    place->port = port_of(listener->get());
+    place->table =
+        std::make_shared<SecretTable>(std::move(*listener), options.secret);
+  }
+  auto store = connect_with_secret(options, place);
+  const int socket = store->socket();
+  return std::make_unique<C10dStore>(
+      c10::make_intrusive<c10d::PrefixStore>(options.prefix, std::move(store)),
+      fmt::format("{}:{}", place->host, place->port),
+      socket);
+}
+
 } // namespace
 
 std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
@@ -201,18 +282,12 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
   theirs.isServer = options.is_server;
   theirs.waitWorkers = false;
   theirs.timeout = std::min(options.timeout, longest);
-  theirs.masterListenFd = options.listen_fd;
   try {
-    // c10d would listen on every interface, for whoever is in the network, and
-    // on an IPv6 socket: its only thread looks up the name of every address
-    // that connects, and 127.0.0.1 is found in /etc/hosts, but its IPv6 form
-    // only by asking a name server, which may take seconds.
-    if (options.is_server && !options.listen_fd) {
-      if (options.host == "127.0.0.1") {
-        theirs.masterListenFd = listen_on_loopback(options.port).release();
-      } else if (
-          auto listener =
-              listen_on(options.host, options.port, options.one_machine)) {
+    if (!options.secret.empty()) {
+      return open_secret_store(options);
+    }
+    if (options.is_server) {
+      if (auto listener = listener_for(options)) {
         theirs.masterListenFd = listener->release();
       }
     }
@@ -227,6 +302,10 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
             std::move(store)),
         address,
         socket);
+  } catch (const CommError& error) {
+    throw CommError(
+        {.what = error.what(),
+         .where = fmt::format("store at {}:{}", options.host, options.port)});
   } catch (const std::exception& error) {
     const std::string where =
         fmt::format("store at {}:{}", options.host, options.port);

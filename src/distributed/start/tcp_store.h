@@ -23,10 +23,13 @@ struct TcpStoreOptions {
   std::chrono::milliseconds patience = std::chrono::seconds(10);
   std::function<void()> on_wait{};
   std::string prefix; ///< put before all keys
+  /// What every connection must know. The table is then a SecretTable; c10d's
+  /// TCPStore, if the secret is empty, serves whoever connects.
+  std::string secret;
 };
 
 /// Starts or joins the table at host:port. Throws CommError when nobody answers
-/// there in time, or when the port is taken.
+/// there in time, when the port is taken, or when the table has another secret.
 std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options);
 
 } // namespace cairn::distributed

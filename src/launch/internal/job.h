@@ -31,6 +31,7 @@ struct JobOptions {
 struct HostCommand {
   std::string host;
   std::vector<std::string> command;
+  std::string secret; ///< of the job; written to the command's stdin first
 };
 
 /// Throws ConfigError when a rank's program is not found on this machine.

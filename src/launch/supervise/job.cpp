@@ -220,6 +220,7 @@ int run_hosts(
               .command = std::move(host.command),
               .environment = own_environment({}),
               .input = StandardInput::pipe};
+          child.first_line = std::move(host.secret);
           children.push_back(std::move(child));
         }
         return children;

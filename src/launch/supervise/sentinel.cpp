@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -48,6 +50,23 @@ void close_all_but(int kept) {
   }
 }
 
+/// Takes the marks of another launcher's job off this process, if the launcher
+/// is itself a process of such a job: when both launchers are killed, the other
+/// sentinel must not end this one before its work.
+void leave_outer_job() {
+  rlimit locks{};
+  if (::getrlimit(RLIMIT_LOCKS, &locks) == 0) {
+    locks.rlim_cur = locks.rlim_max;
+    ::setrlimit(RLIMIT_LOCKS, &locks);
+  }
+  const std::string mark = std::string(launch_id_variable) + "=";
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::string_view(*entry).starts_with(mark)) {
+      std::memset(*entry, 0, std::strlen(*entry)); // /proc shows this memory
+    }
+  }
+}
+
 [[noreturn]] void watch(int line, std::string_view launch_id) {
   sigset_t all;
   sigfillset(&all);
@@ -55,6 +74,7 @@ void close_all_but(int kept) {
   ::setsid();
   ::prctl(PR_SET_NAME, "cairn-sentinel");
   close_all_but(line);
+  leave_outer_job();
   char done = 0;
   ssize_t got = 0;
   do {

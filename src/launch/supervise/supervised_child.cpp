@@ -45,6 +45,12 @@ SupervisedChild::SupervisedChild(
   pid_ = process.pid;
   started_ = process.started;
   input_ = std::move(process.input);
+  if (input_ && !spec.first_line.empty()) {
+    // A pipe holds it. A launcher that is gone says so in another way.
+    const std::string line = spec.first_line + "\n";
+    [[maybe_unused]] const auto written =
+        ::write(input_.get(), line.data(), line.size());
+  }
   streams_.push_back({std::move(process.output), 1, {}});
   streams_.push_back({std::move(process.error), 2, {}});
 }
