@@ -163,6 +163,13 @@ TEST_F(VerifyCheckpoint, NamesTheBytesThatWereAltered) {
           HasSubstr("rank-1.safetensors: bytes ")));
 }
 
+TEST_F(VerifyCheckpoint, SeesAnAlteredByteOfTheHeader) {
+  alter("rank-0.safetensors", 4000, '\0'); // one of the blanks at its end
+  EXPECT_THAT(
+      faults(),
+      ElementsAre(HasSubstr("rank-0.safetensors: the header was altered")));
+}
+
 TEST_F(VerifyCheckpoint, NamesFilesThatAreMissingCutOffOrStrange) {
   fs::remove(place / "rank-0.safetensors");
   fs::resize_file(place / "rank-1.safetensors", 5000);

@@ -28,6 +28,12 @@ class SlicePlan final : public Sink {
 /// the name.
 SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice);
 
+/// The first bytes of the safetensors file at `path` with these slices in this
+/// order.
+std::string slice_file_header(
+    const std::vector<WrittenFile::Slice>& slices,
+    const std::filesystem::path& path);
+
 /// A writer's safetensors file, which is streamed: the plan first, then the
 /// values in the plan's order.
 class SliceFile final : public Sink {

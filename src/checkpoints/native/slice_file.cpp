@@ -68,6 +68,30 @@ SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice) {
       {stored.end - stored.begin}};
 }
 
+namespace {
+
+SafetensorsHeader planned_header(
+    const std::vector<WrittenFile::Slice>& slices,
+    const std::filesystem::path& path) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const WrittenFile::Slice& slice : slices) {
+    entries.push_back(safetensors_entry(slice));
+  }
+  return safetensors_header(
+      entries,
+      {{"format", "pt"}, {"part_of", "a Cairn checkpoint"}},
+      path,
+      header_alignment);
+}
+
+} // namespace
+
+std::string slice_file_header(
+    const std::vector<WrittenFile::Slice>& slices,
+    const std::filesystem::path& path) {
+  return planned_header(slices, path).bytes;
+}
+
 struct SliceFile::Planned {
   std::vector<WrittenFile::Slice> slices;
   SafetensorsHeader header;
@@ -76,17 +100,8 @@ struct SliceFile::Planned {
 SliceFile::Planned SliceFile::placed(
     std::vector<WrittenFile::Slice> slices,
     const std::filesystem::path& path) {
-  std::vector<SafetensorsWriter::Entry> entries;
-  for (const WrittenFile::Slice& slice : slices) {
-    entries.push_back(safetensors_entry(slice));
-  }
-  Planned planned{
-      .slices = std::move(slices),
-      .header = safetensors_header(
-          entries,
-          {{"format", "pt"}, {"part_of", "a Cairn checkpoint"}},
-          path,
-          header_alignment)};
+  SafetensorsHeader header = planned_header(slices, path);
+  Planned planned{.slices = std::move(slices), .header = std::move(header)};
   std::uint64_t at = planned.header.bytes.size();
   for (WrittenFile::Slice& slice : planned.slices) {
     slice.stored.at = at;

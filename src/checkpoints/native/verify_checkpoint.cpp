@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace cairn::checkpoints {
@@ -109,10 +110,14 @@ class Verifier {
           listed.bytes));
       return;
     }
+    const std::size_t before = report_.faults.size();
     try {
       verify_header(path, number);
     } catch (const CheckpointError& problem) {
       fault(problem.what());
+    }
+    if (report_.faults.size() == before && manifest_.has_checksum) {
+      verify_header_bytes(path, file, number);
     }
     for (const WrittenFile::Slice& slice : by_file_[number]) {
       verify_checksums(path, file, slice);
@@ -149,6 +154,21 @@ class Verifier {
             path.string(),
             name));
       }
+    }
+  }
+
+  /// Compares the header with the one that was written, byte by byte: with it
+  /// every byte of the file is held against something. Manifests without a
+  /// checksum are older than the rule.
+  void verify_header_bytes(
+      const fs::path& path,
+      const MappedFile& file,
+      std::size_t number) {
+    const std::string header = slice_file_header(by_file_[number], path);
+    const auto written = std::as_bytes(std::span(header));
+    if (file.bytes().size() < written.size() ||
+        !std::ranges::equal(file.bytes().first(written.size()), written)) {
+      fault(fmt::format("{}: the header was altered", path.string()));
     }
   }
 
