@@ -4,6 +4,10 @@ foreach(check IN ITEMS format globals includes layering links)
   set_tests_properties(tree.${check} PROPERTIES LABELS "whole-tree;no-torch")
 endforeach()
 
+# The real program under kills, stops, broken disks and flipped bits: one case of each kind.
+add_test(NAME tree.drills COMMAND ${PROJECT_SOURCE_DIR}/tools/drills/run.py --build ${PROJECT_BINARY_DIR})
+set_tests_properties(tree.drills PROPERTIES LABELS whole-tree TIMEOUT 300)
+
 add_test(NAME tree.setup COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/setup_test.sh)
 add_test(NAME tree.consumer COMMAND ${PROJECT_SOURCE_DIR}/tools/check_consumer.sh ${PROJECT_BINARY_DIR})
 set_tests_properties(tree.setup tree.consumer PROPERTIES LABELS whole-tree TIMEOUT 600)
