@@ -3,8 +3,11 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -160,7 +163,9 @@ class NewFolder {
       : target_(std::move(target)),
         path_(fmt::format("{}.partial-{}", target_.string(), ::getpid())) {
     fs::remove_all(path_); // left by a killed process with our pid
-    fs::create_directory(path_);
+    if (file_calls().mkdirat(AT_FDCWD, path_.c_str(), 0777) != 0) {
+      throw file_error("make", path_, errno);
+    }
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -174,7 +179,11 @@ class NewFolder {
   const fs::path& path() const { return path_; }
 
   void put_in_place() {
-    fs::rename(path_, target_);
+    if (file_calls()
+            .renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), 0) !=
+        0) {
+      throw file_error("rename to its final name", path_, errno);
+    }
     path_.clear();
     sync_folder_of(target_);
   }
