@@ -284,6 +284,20 @@ TEST_F(SecretTableTest, KeepsFewStrangersAndServesRanksMeanwhile) {
       << "the newest stranger was hung up on";
 }
 
+TEST_F(SecretTableTest, LetsManyRanksComeAtOnce) {
+  // More than the strangers that are kept, and none is turned away.
+  constexpr std::size_t ranks = SecretTable::most_strangers + 100;
+  std::vector<std::unique_ptr<SecretStore>> stores(ranks);
+  {
+    std::vector<std::jthread> coming;
+    for (auto& store : stores) {
+      coming.emplace_back([&] { store = connect(); });
+    }
+  }
+  stores.front()->set("key", std::string("value"));
+  EXPECT_EQ(stores.back()->get_to_str("key"), "value");
+}
+
 TEST_F(SecretTableTest, IsRefusedByARankIfItDoesNotKnowTheSecret) {
   // A listener that says yes to everybody.
   const UniqueFd listener = listen_on_loopback(0);

@@ -37,6 +37,9 @@ using Kind = TableMessage::Kind;
 
 constexpr auto time_to_prove = std::chrono::seconds(10);
 
+/// Time that a connection has at least, however many others come.
+constexpr auto least_time_to_prove = std::chrono::milliseconds(500);
+
 /// Time without new connections after the process has run out of descriptors.
 constexpr auto accept_pause = std::chrono::milliseconds(100);
 
@@ -144,35 +147,44 @@ class TableServer {
   }
 
   void accept_all() {
-    while (true) {
+    while (has_room_for_stranger()) {
       UniqueFd fd(::accept4(
           listener_.get(),
           nullptr,
           nullptr,
           SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!fd) {
-        if (errno == EINTR || errno == ECONNABORTED) {
-          continue;
-        }
+      if (fd) {
+        greet(std::move(fd));
+      } else if (errno != EINTR && errno != ECONNABORTED) {
         if (errno != EAGAIN && errno != EWOULDBLOCK) {
-          out_of_descriptors();
+          accept_again_at(Clock::now() + accept_pause); // no descriptors
         }
         return;
       }
-      if (strangers_.size() == SecretTable::most_strangers) {
-        drop(strangers_.front());
-      }
-      greet(std::move(fd));
     }
   }
 
-  void out_of_descriptors() {
-    if (!strangers_.empty()) {
-      drop(strangers_.front());
-      return;
+  /// Hangs up on the oldest stranger if there are too many, and it has had its
+  /// time. Before that the next ones wait in the kernel: many ranks may come at
+  /// once.
+  bool has_room_for_stranger() {
+    if (strangers_.size() < SecretTable::most_strangers) {
+      return true;
     }
+    const int oldest = strangers_.front();
+    const auto end =
+        *clients_.at(oldest).deadline - time_to_prove + least_time_to_prove;
+    if (end > Clock::now()) {
+      accept_again_at(end);
+      return false;
+    }
+    drop(oldest);
+    return true;
+  }
+
+  void accept_again_at(Clock::time_point time) {
     watch(listener_.get(), 0, EPOLL_CTL_DEL);
-    accept_again_ = Clock::now() + accept_pause;
+    accept_again_ = time;
   }
 
   void greet(UniqueFd fd) {
@@ -283,6 +295,9 @@ class TableServer {
       client.in.clear();
       strangers_.erase(client.stranger);
       clear_deadline(client);
+      if (accept_again_) {
+        accept_again_ = Clock::now(); // there is room
+      }
     } else {
       client.out += "n";
       client.leaving = true;

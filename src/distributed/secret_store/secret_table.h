@@ -13,8 +13,8 @@ namespace cairn::distributed {
 /// job's secret. One thread serves all connections.
 ///
 /// Strangers cost little memory: a connection may say 64 bytes before it has
-/// proved itself, has ten seconds for it, and of those that have not proved
-/// themselves only the newest 256 are kept.
+/// proved itself, and has ten seconds for it. There are no more than 256 of
+/// them: when others wait, the oldest is hung up on after half a second.
 class SecretTable {
  public:
   static constexpr std::size_t most_strangers = 256;

@@ -226,7 +226,7 @@ c10::intrusive_ptr<SecretStore> connect_with_secret(
     const std::shared_ptr<const SecretStore::Place>& place) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds longest_try = std::chrono::seconds(10);
-  constexpr std::chrono::milliseconds longest_pause = std::chrono::seconds(1);
+  constexpr std::chrono::milliseconds longest_pause{250};
   const auto started = Clock::now();
   const auto end = started + options.timeout;
   bool told = !options.on_wait || options.patience >= options.timeout;
