@@ -1,12 +1,13 @@
 #include <cairn/base/error.h>
 #include <cairn/data/indexed_writer.h>
 
+#include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
 #include "data/indexed/index_header.h"
 #include "data/preprocess/partial_file.h"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <utility>
@@ -102,7 +103,7 @@ void IndexedWriter::State::write_documents() {
 }
 
 void IndexedWriter::State::remove_old_index() const {
-  if (::unlink(index.path().c_str()) == 0) {
+  if (file_calls().unlinkat(AT_FDCWD, index.path().c_str(), 0) == 0) {
     sync_folder_of(index.path()); // before its tokens are replaced
   } else if (errno != ENOENT) {
     throw file_error("replace", index.path(), errno);

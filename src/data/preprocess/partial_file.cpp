@@ -3,13 +3,13 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
+#include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -56,8 +56,11 @@ UniqueFd open_locked(
     // Between open and lock, the file's writer may have finished and renamed
     // it.
     if (is_at(fd.get(), partial)) {
-      if (::ftruncate(fd.get(), 0) != 0) {
-        throw file_error("empty", partial, errno);
+      if (file_calls().ftruncate(fd.get(), 0) != 0) {
+        const int problem = errno;
+        // Nobody else uses the file, whose lock is ours.
+        file_calls().unlinkat(AT_FDCWD, partial.c_str(), 0);
+        throw file_error("empty", partial, problem);
       }
       return fd;
     }
@@ -73,7 +76,7 @@ PartialFile::PartialFile(std::filesystem::path path)
 
 PartialFile::~PartialFile() {
   if (!published_) {
-    ::unlink(partial_.c_str());
+    file_calls().unlinkat(AT_FDCWD, partial_.c_str(), 0);
   }
 }
 
@@ -83,7 +86,9 @@ void PartialFile::sync() {
 }
 
 void PartialFile::publish() {
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+  if (file_calls()
+          .renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), 0) !=
+      0) {
     throw file_error("rename to its final name", partial_, errno);
   }
   published_ = true;
@@ -91,7 +96,7 @@ void PartialFile::publish() {
 
 void PartialFile::retract() noexcept {
   if (published_) {
-    ::unlink(path_.c_str());
+    file_calls().unlinkat(AT_FDCWD, path_.c_str(), 0);
   }
 }
 

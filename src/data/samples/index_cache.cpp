@@ -1,5 +1,6 @@
 #include "data/samples/index_cache.h"
 
+#include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
 #include "data/indexed/npy_file.h"
@@ -10,9 +11,9 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -106,7 +107,7 @@ std::string fault_of_bytes(
 
 /// Deletes a description, so that its arrays no longer count as a complete set.
 void withdraw(const fs::path& description) {
-  if (::unlink(description.c_str()) == 0) {
+  if (file_calls().unlinkat(AT_FDCWD, description.c_str(), 0) == 0) {
     sync_folder_of(description);
   } else if (errno != ENOENT) {
     throw file_error("replace", description, errno);
@@ -256,9 +257,9 @@ bool IndexCache::store(
   } catch (const DataError& error) {
     logger_.warning("indices are kept in memory only: {}", error.what());
     for (const fs::path& file : files) { // an incomplete set is useless
-      ::unlink(file.c_str());
+      file_calls().unlinkat(AT_FDCWD, file.c_str(), 0);
     }
-    ::unlink(checksums.c_str());
+    file_calls().unlinkat(AT_FDCWD, checksums.c_str(), 0);
     return false;
   }
 }
