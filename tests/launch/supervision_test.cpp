@@ -98,6 +98,18 @@ TEST(RunNode, WaitsTwiceAsLongEachTime) {
   }
 }
 
+TEST(FreePort, IsAnotherOneForARestartAndForAnotherLauncher) {
+  const int port = free_port();
+  EXPECT_NE(free_port(1), port);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::_exit(free_port() == port ? 1 : 0);
+  }
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0) << "two launchers have chosen the same port";
+}
+
 TEST(FreePort, CanBeListenedOn) {
   const int port = free_port();
   EXPECT_GT(port, 1023);

@@ -61,5 +61,5 @@ def broken_preprocess(drill):
         drill.count("faults", 1)
         if list(folder.glob("*.idx")):
             raise Failed(f"a dataset is left that looks complete: {list(folder.iterdir())}")
-    run(words)
+    run([*words, "--overwrite"])
     run([training.cairn, "data", "verify", folder / "gpt_text_document"])

@@ -158,7 +158,8 @@ int launch_node(
       options.environment.emplace_back(job_secret_variable, new_job_secret());
     }
     options.restart_count = before + restarts;
-    options.master_port = world.master_port ? *world.master_port : free_port();
+    options.master_port =
+        world.master_port ? *world.master_port : free_port(restarts);
     auto node = plan_node(world, node_rank, machine, program, options);
     if (!flags.job.is_node_launcher && !flags.dry_run) {
       check_program(node);

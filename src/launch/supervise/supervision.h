@@ -23,7 +23,7 @@ struct ChildSpec {
   std::string label; ///< shown in brackets before each line
   int colour = 0;    ///< index of the label's colour
   ProcessSpec process;
-  std::string first_line; ///< written to its stdin, if that is a pipe
+  std::string first_line;         ///< written to its stdin, if that is a pipe
   std::filesystem::path log_file; ///< unlabelled lines; empty: no log
   bool append_to_log = false;
 };
