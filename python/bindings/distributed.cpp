@@ -1,5 +1,6 @@
 #include "distributed.h"
 
+#include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <cairn/distributed/init_distributed.h>
 #include <pybind11/stl.h>
@@ -48,6 +49,18 @@ void add_distributed(py::module_& module) {
           [](const World& world) {
             return std::string(world.group().backend());
           })
+      .def(
+          "any",
+          [](const World& world, bool value) {
+            at::Tensor told = at::full({1}, value ? 1 : 0, at::kInt)
+                                  .to(at::Device(world.device_name()));
+            return world.group()
+                       .all_reduce(told, distributed::ReduceOp::max)
+                       .wait()
+                       .item<int>() != 0;
+          },
+          py::arg("value"),
+          py::call_guard<py::gil_scoped_release>())
       .def(
           "barrier",
           [](const World& world) { world.group().barrier(); },

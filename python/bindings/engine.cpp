@@ -144,18 +144,36 @@ py::dict values_of(const optim::GroupValues& values) {
   return result;
 }
 
+/// Parameters of which this rank has a part, from tuples of their name, their
+/// whole shape, and the place of the part in it.
+std::vector<nn::ParameterSlice> slices_of(const py::list& slices) {
+  std::vector<nn::ParameterSlice> result;
+  for (const py::handle& each : slices) {
+    const auto slice = py::cast<py::tuple>(each);
+    result.push_back(
+        {.name = py::cast<std::string>(slice[0]),
+         .whole = py::cast<std::vector<std::int64_t>>(slice[1]),
+         .offset = py::cast<std::vector<std::int64_t>>(slice[2])});
+  }
+  return result;
+}
+
 PythonEngine initialize_python(
     const py::object& net,
     const std::string& config,
     const py::list& groups,
     const py::object& client_optimizer,
     const std::vector<std::string>& keys_acted_on,
-    const std::optional<distributed::World>& world) {
+    const std::optional<distributed::World>& world,
+    const std::optional<distributed::ProcessMesh>& mesh,
+    const py::list& slices,
+    const std::vector<std::string>& experts) {
   InitializeOptions options{
       .optimizer = client_optimizer.is_none()
           ? nullptr
           : python_optimizer(client_optimizer),
       .model_parameters = groups_of(groups),
+      .mesh = mesh,
       .config = config,
       .keys_acted_on = keys_acted_on,
       .world = world};
@@ -165,7 +183,9 @@ PythonEngine initialize_python(
     options.model = pipeline->module;
     options.mesh = pipeline->mesh;
   } else {
-    options.model = std::make_shared<PythonModule>(net);
+    options.model = std::make_shared<PythonModule>(
+        net,
+        DividedParameters{.slices = slices_of(slices), .experts = experts});
   }
   const py::gil_scoped_release unlocked;
   auto [engine, optimizer, loader, schedule] = initialize(std::move(options));
@@ -433,7 +453,10 @@ void add_engine(py::module_& module) {
       py::arg("groups"),
       py::arg("client_optimizer"),
       py::arg("keys_acted_on"),
-      py::arg("world"));
+      py::arg("world"),
+      py::arg("mesh"),
+      py::arg("slices"),
+      py::arg("experts"));
 }
 
 } // namespace cairn::python

@@ -59,10 +59,11 @@ void mirror(
 
 } // namespace
 
-PythonModule::PythonModule(const py::object& module)
+PythonModule::PythonModule(const py::object& module, DividedParameters divided)
     : torch::nn::Module(
           py::cast<std::string>(py::type::of(module).attr("__name__"))),
-      module_(module) {
+      module_(module),
+      divided_(std::move(divided)) {
   mirror(*this, module, "");
 }
 

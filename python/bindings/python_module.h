@@ -2,10 +2,13 @@
 
 #include "held_object.h"
 
+#include <cairn/nn/parameter_slices.h>
 #include <pybind11/pybind11.h>
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace cairn::python {
 
@@ -17,11 +20,19 @@ struct PythonCall {
   HeldObject result;
 };
 
+/// What ranks divide among themselves, under the names of a module.
+struct DividedParameters {
+  std::vector<nn::ParameterSlice> slices{};
+  std::vector<std::string> experts{};
+};
+
 /// A torch.nn.Module of Python for the engine: a tree with the same names and
 /// the very tensors of the Python module, whose forward() calls Python.
-class PythonModule : public torch::nn::Module {
+class PythonModule : public torch::nn::Module, public nn::HoldsSlices {
  public:
-  explicit PythonModule(const pybind11::object& module);
+  explicit PythonModule(const pybind11::object& module)
+      : PythonModule(module, DividedParameters()) {}
+  PythonModule(const pybind11::object& module, DividedParameters divided);
 
   /// Takes the interpreter's lock. The tensor that it returns is undefined: the
   /// result is the call's.
@@ -29,8 +40,16 @@ class PythonModule : public torch::nn::Module {
   /// The module of Python's.
   const pybind11::object& object() const { return *module_; }
 
+  std::vector<nn::ParameterSlice> parameter_slices() const override {
+    return divided_.slices;
+  }
+  std::vector<std::string> expert_parameters() const override {
+    return divided_.experts;
+  }
+
  private:
   HeldObject module_;
+  DividedParameters divided_;
 };
 
 } // namespace cairn::python

@@ -22,6 +22,7 @@ from .comm import init_distributed
 from .engine import Engine, initialize
 from .pipe.engine import PipelineEngine
 from .pipe.module import PipelineModule
+from .planning import plan
 from .refused import refused_name as _refused_name
 from .tokenizer import Tokenizer
 
@@ -58,6 +59,7 @@ __all__ = [
     "moe",
     "ops",
     "pipe",
+    "plan",
     "runtime",
     "utils",
     "zero",

@@ -10,11 +10,13 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
 import torch
 
-from . import comm, zero
+from . import comm, model_parallel, zero
 from ._compiled import WholePasses
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
+from .moe.experts import DividedExperts
+from .moe.mesh import mesh_of
 from .optimizer import EngineOptimizer, translated
 from .pipe.module import PipelineModule
 
@@ -29,7 +31,7 @@ def initialize(
     training_data: Optional[torch.utils.data.Dataset] = None,
     lr_scheduler: Any = None,
     distributed_port: Optional[int] = None,
-    mpu: None = None,
+    mpu: Any = None,
     dist_init_required: Optional[bool] = None,
     collate_fn: Optional[Callable] = None,
     config_params: Union[str, os.PathLike, Mapping[str, Any], None] = None,
@@ -37,6 +39,10 @@ def initialize(
 ) -> tuple[Engine, EngineOptimizer, Optional[EngineLoader], Any]:
     """Makes a module trainable as the configuration says. Returns the engine, its
     optimizer, a loader if `training_data` is given, and the learning-rate schedule.
+
+    `mpu` has the groups of a program that divides its layers itself. Parameters of which
+    a rank has a part are marked as Megatron's are: `tensor_model_parallel` or
+    `model_parallel`, with `partition_dim`.
 
     `config` is the path of a DeepSpeed JSON file, or a dict.
 
@@ -46,13 +52,22 @@ def initialize(
 
     if not isinstance(model, torch.nn.Module):
         raise _core.UsageError(f"initialize: model is a {type(model).__name__}, not a torch.nn.Module")
-    for name, value in (("mpu", mpu), ("mesh_param", mesh_param)):
-        if value is not None:
-            raise _core.UsageError(f"initialize: {name} is not built for Python modules; leave it out")
+    if mesh_param is not None:
+        raise _core.UsageError(
+            "initialize: mesh_param divides sequences over ranks, which is not built for Python modules; leave it out"
+        )
     pipeline = isinstance(model, PipelineModule)
-    settings = _settings(
-        config if config is not None else config_params, args, model._core.data_size if pipeline else None
-    )
+    experts = DividedExperts(model)
+    if pipeline + (experts.ranks > 1) + (mpu is not None) > 1:
+        raise _core.UsageError(
+            "initialize: a PipelineModule, layers of experts with ep_size above 1, and mpu each divide the ranks in a way "
+            "of their own; use one of them"
+        )
+    if mpu is not None or experts.ranks > 1:
+        comm.init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
+    mesh = model_parallel.mesh_of(mpu) if mpu is not None else mesh_of(experts.ranks)
+    copies = model._core.data_size if pipeline else mesh.size(_core.Axis.data) if mesh is not None else None
+    settings = _settings(config if config is not None else config_params, args, copies)
     groups = _groups(model_parameters)
     client = None
     if optimizer is not None:
@@ -73,8 +88,13 @@ def initialize(
         client,
         [],
         comm.world(),
+        mesh,
+        model_parallel.slices_of(model, mesh) if mpu is not None else [],
+        experts.own,
     )
     engine = (PipelineEngine if pipeline else Engine)(model, core, groups, settings, client)
+    engine._mesh = mesh
+    engine._experts = experts
     engine._adopt(lr_scheduler, optimizer)
     if training_data is not None:
         engine.training_dataloader = engine.deepspeed_io(training_data, collate_fn=collate_fn)
@@ -143,10 +163,12 @@ class Engine(torch.nn.Module):
         self.training_dataloader = None
         self._scheduler_of_program = False
         self._whole_passes = None
+        self._mesh = None
+        self._experts = None
         if self.zero_optimization_stage() == 3:
             _guard_state_dict(module)
             sliced = [parameter for parameter in module.parameters() if zero.is_sliced(parameter)]
-            if sliced:
+            if sliced or comm.get_world_size() > 1:  # a stage may have none where another has some
                 self._whole_passes = WholePasses(self, module, sliced)
 
     def _adopt(self, lr_scheduler, client_optimizer):
@@ -436,19 +458,36 @@ class Engine(torch.nn.Module):
 
     def full_parameter(self, name: str) -> torch.Tensor:
         """A parameter's values, whole, on every rank; all ranks call it."""
-        return self._core.full_parameter(name)
+        names = self._experts.names(name) if self._experts is not None else None
+        if names is None:
+            return self._core.full_parameter(name)
+        # Each rank has another expert in this place. The first ranks have all of them.
+        values = self._core.full_parameter(names[self.global_rank % len(names)])
+        comm.broadcast(values, names.index(name))
+        return values
+
+    def _names_everywhere(self):
+        """Names of parameters on any rank, each with the name in its place here."""
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
+            for each in (self._experts.names(name) if self._experts is not None else None) or [name]:
+                yield each, parameter
 
     def module_state_dict(self, exclude_frozen_parameters: bool = False) -> Optional[dict[str, torch.Tensor]]:
         """The module's state_dict with whole values, on rank 0; None on the others.
         All ranks call it."""
         if exclude_frozen_parameters:
             raise _core.UsageError("module_state_dict: exclude_frozen_parameters=True is not built")
+        if self._mesh is not None and self._mesh.size(_core.Axis.tensor) > 1:
+            raise _core.UsageError(
+                "module_state_dict(): ranks divide the layers, so none has the whole module; call engine.save_checkpoint(folder), "
+                "and cairn.load(folder) gives the whole weights"
+            )
         state = {} if self.global_rank == 0 else None
         done = {}
-        for name, parameter in self.module.named_parameters(remove_duplicate=False):
-            key = id(parameter)
+        for name, parameter in self._names_everywhere():
+            key = (id(parameter), name if self._experts is not None and self._experts.names(name) else "")
             if key not in done:
-                values = self._core.full_parameter(name)
+                values = self.full_parameter(name)
                 done[key] = values.to(self._compute).cpu() if state is not None else None
             if state is not None:
                 state[name] = done[key]
@@ -485,6 +524,8 @@ class Engine(torch.nn.Module):
             collate_fn=collate_fn,
             drop_last=bool(self._config.get("dataloader_drop_last", False)),
             workers=num_local_io_workers,
+            ranks=self._mesh.size(_core.Axis.data) if self._mesh is not None else None,
+            rank=self._mesh.rank(_core.Axis.data) if self._mesh is not None else None,
         )
 
     def destroy(self) -> None:

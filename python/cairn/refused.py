@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 _REASONS = {
-    "plan": "the planner knows the built-in models: `cairn plan` (docs/planning.md); for a module of your own "
-    "engine.describe_memory() says what it takes",
     "init_inference": "serve a checkpoint with `cairn serve` (docs/serving.md)",
     "InferenceEngine": "serve a checkpoint with `cairn serve` (docs/serving.md)",
     "DeepSpeedTransformerLayer": "use torch's own layers",
-    "tp_model_init": "tensor parallelism of Python modules is not built; "
-    "the C++ models have it",
+    "tp_model_init": "layers of Python's are not cut into parts; mark those that you cut yourself and pass mpu to "
+    "initialize() (docs/python.md)",
 }
 
 

@@ -1,5 +1,6 @@
 """The examples of docs/python.md, as a user would run them."""
 
+import importlib.util
 import json
 import os
 import re
@@ -53,6 +54,13 @@ class Examples(unittest.TestCase):
             losses = [float(loss) for loss in re.findall(r"Epoch: \d+, Step: \d+, Loss: ([0-9.]+)", output)]
             self.assertEqual(len(losses), 20, output)
             self.assertLess(losses[-1], losses[0] / 4)
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
+    def test_a_model_of_hugging_face(self):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        losses = self.losses(*torchrun, os.path.join(EXAMPLES, "llama.py"))
+        self.assertEqual(len(losses), 4)
+        self.assertLess(losses[-1], 0.8 * losses[0])
 
     def test_the_notebook(self):
         # Cell by cell, as a notebook runs them: no kernel has to be installed for it.

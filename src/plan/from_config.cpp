@@ -1,4 +1,4 @@
-#include "plan/internal/from_config.h"
+#include <cairn/plan/from_config.h>
 
 #include "config/internal/describe_model.h"
 #include "pipeline/internal/stage_cuts.h"

@@ -1,5 +1,4 @@
-"""Mixtures of experts, at the places where scripts import them from. Experts of
-Python modules are not built: using them raises an error that says what is."""
+"""Mixtures of experts in Python modules, at the places where scripts import them from."""
 
 from . import layer, utils
 

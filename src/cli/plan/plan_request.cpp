@@ -3,10 +3,10 @@
 #include "cli/program/own_flags.h"
 #include "config/internal/flag_file.h"
 #include "config/internal/hjson.h"
-#include "plan/internal/from_config.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
+#include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -2,9 +2,9 @@
 
 #include "cli/plan/plan_output.h"
 #include "cli/plan/plan_request.h"
-#include "plan/internal/from_config.h"
 
 #include <cairn/base/error.h>
+#include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -7,9 +7,9 @@
 #include "config/internal/hjson.h"
 #include "launch/internal/job_ranks.h"
 #include "launch/internal/machine.h"
-#include "plan/internal/from_config.h"
 
 #include <cairn/base/error.h>
+#include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,7 @@
 #include "engine/memory/states_plan.h"
 
 #include "engine/build/bucket_limit.h"
+#include "engine/build/model_parameters.h"
 #include "zero/internal/layout.h"
 
 #include <cairn/nn/parameter_slices.h>
@@ -15,10 +16,11 @@ ModelStatesPlan count_elements(
     const torch::nn::Module& module,
     ModelStatesPlan plan) {
   const std::vector<std::string> experts = nn::expert_parameters(module);
-  for (const auto& parameter : module.named_parameters()) {
-    const std::int64_t elements = parameter.value().numel();
+  const ModelParameters parameters = parameters_of(module);
+  for (std::size_t i = 0; i < parameters.names.size(); ++i) {
+    const std::int64_t elements = parameters.tensors[i].numel();
     plan.elements += elements;
-    if (std::ranges::find(experts, parameter.key()) != experts.end()) {
+    if (std::ranges::find(experts, parameters.names[i]) != experts.end()) {
       plan.expert_elements += elements;
     }
   }

@@ -2,11 +2,11 @@
 
 #include "config/internal/automatic_keys.h"
 #include "config/internal/describe_model.h"
-#include "plan/internal/from_config.h"
 #include "pretrain/internal/pretraining_data.h"
 
 #include <cairn/base/error.h>
 #include <cairn/plan/estimate.h>
+#include <cairn/plan/from_config.h>
 #include <cairn/text/tokenizer.h>
 #include <fmt/format.h>
 

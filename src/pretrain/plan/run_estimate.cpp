@@ -1,11 +1,11 @@
 #include "pretrain/plan/run_estimate.h"
 
 #include "engine/internal/device_memory.h"
-#include "plan/internal/from_config.h"
 #include "plan/internal/search.h"
 
 #include <c10/core/Device.h>
 #include <cairn/base/error.h>
+#include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 
 #include <algorithm>

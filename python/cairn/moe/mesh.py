@@ -1,0 +1,20 @@
+"""The groups of ranks that divide experts."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from .. import comm
+from .._library import _core
+
+_meshes: dict[int, _core.Mesh] = {}
+
+
+def mesh_of(ranks: int) -> Optional[_core.Mesh]:
+    """The mesh in which so many neighbouring ranks divide the experts; none for one rank.
+    Every rank asks for it at the same time."""
+    if ranks == 1:
+        return None
+    if ranks not in _meshes:
+        _meshes[ranks] = _core.Mesh.of_experts(comm.world(), ranks)
+    return _meshes[ranks]
