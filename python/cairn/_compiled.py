@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import comm
 from ._library import _core
 
 
@@ -29,7 +30,9 @@ def _has_compiled():
 
 
 class WholePasses:
-    """Makes parameters whole over the passes of a module, once anything is compiled."""
+    """Makes parameters whole over the passes of a module, once anything is compiled on
+    any rank. All ranks begin with it in the same pass: making parameters whole takes all
+    of them."""
 
     def __init__(self, engine: Any, module: torch.nn.Module, sliced: list[torch.nn.Parameter]) -> None:
         import torch._dynamo.callback as callbacks
@@ -38,7 +41,8 @@ class WholePasses:
         self._sliced = sliced
         self._scope: Any = None
         self._inside = False
-        self._wanted = _is_compiled(module) or _has_compiled()
+        self._seen = _is_compiled(module) or _has_compiled()  # by this rank
+        self._wanted = False  # by all ranks
         mine = weakref.ref(self)
 
         # Code that compiles the module must not look into these.
@@ -65,14 +69,17 @@ class WholePasses:
         weakref.finalize(self, callbacks.callback_handler.remove_start_callback, compiles)
 
     def want(self) -> None:
-        """Begins now: something is compiled, or about to be."""
-        self._wanted = True
+        """Something is compiled, or about to be. Within a pass it begins at once: then
+        all ranks compile in this place, because none of them had compiled anything."""
+        self._seen = True
         if self._inside:
             self._open()
 
     def begin(self) -> None:
         """A pass begins: what is compiled from here on finds whole parameters."""
         self._inside = True
+        if not self._wanted:
+            self._wanted = comm.on_any_rank(self._seen)
         if self._wanted:
             self._open()
 

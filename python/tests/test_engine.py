@@ -166,6 +166,36 @@ def train_compiled(who, backend):
     return losses
 
 
+def train_beside_a_compiling_rank(when):
+    """Losses at stage 3 where rank 0 alone compiles something that is no part of the model."""
+
+    def compile_something():
+        if cairn.comm.get_rank() == 0:
+            torch.compile(lambda x: x * 2 + 1, backend="eager")(torch.ones(3))
+
+    if when == "before":
+        compile_something()
+    engine, *_ = cairn.initialize(nets.fresh(), nets.config(3))
+    losses = trained_losses(engine, 3)
+    if when == "between":
+        compile_something()
+    return losses + trained_losses(engine, 3, first=3)
+
+
+def save_with_an_optimizer_without_states(folder):
+    net = nets.fresh()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, maximize=True)
+    engine, *_ = cairn.initialize(net, nets.config(1, optimizer=None), optimizer=optimizer)
+    trained_losses(engine, 2)
+    with open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
+        standard = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        engine.save_checkpoint(folder)
+        os.dup2(standard, 2)
+        log.seek(0)
+        return log.read()
+
+
 def save_half(folder, stage):
     engine, *_ = cairn.initialize(nets.fresh(), nets.config(stage, 2 // cairn.comm.get_world_size()))
     losses = trained_losses(engine, 3)
@@ -311,6 +341,17 @@ class Training(unittest.TestCase):
             with self.subTest(who=who, backend=backend):
                 for plain, compiled in ranks.run(train_compiled, 2, who, backend, timeout=300):
                     self.assert_close(compiled, plain)
+
+    def test_one_rank_that_compiles(self):
+        wanted = nets.plain_losses(2)
+        for when in ("before", "between"):
+            with self.subTest(when):
+                for losses in ranks.run(train_beside_a_compiling_rank, 2, when):
+                    self.assert_close(losses, wanted)
+
+    def test_an_optimizer_without_states_is_saved_without_a_warning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertNotIn("not all states", ranks.run(save_with_an_optimizer_without_states, 1, folder)[0])
 
     def test_goes_on_with_another_number_of_ranks(self):
         wanted = nets.plain_losses(2)

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <optional>
 #include <utility>
 
 namespace cairn::zero {
@@ -156,7 +157,7 @@ void ClientOptimizer::visit_states(
   if (state == nullptr) {
     return;
   }
-  StateValues values = values_of(*state);
+  StateValues values = values_of(*state).value_or(StateValues());
   for (auto& [name, value] : values) {
     if (is_by_element(value, stretch.weights)) {
       at::Tensor flat = value.toTensor().view({-1});
@@ -198,7 +199,7 @@ void ClientOptimizer::visit_numbers(bool write, const VisitNumber& visit) {
       if (state == nullptr) {
         continue;
       }
-      StateValues values = values_of(*state);
+      StateValues values = values_of(*state).value_or(StateValues());
       for (auto& [name, value] : values) {
         if (is_number(value)) {
           double number = value.toScalar().toDouble();
@@ -222,11 +223,11 @@ std::string ClientOptimizer::not_visited() const {
       if (state == nullptr) {
         continue;
       }
-      const StateValues values = values_of(*state);
-      if (values.empty()) {
+      const std::optional<StateValues> values = values_of(*state);
+      if (!values) {
         return "they have no serialize()";
       }
-      for (const auto& [name, value] : values) {
+      for (const auto& [name, value] : *values) {
         if (!is_number(value) && !is_by_element(value, stretch.weights)) {
           return name + " has neither one number nor one for each weight";
         }

@@ -22,14 +22,15 @@ torch::serialize::InputArchive readable(
 
 } // namespace
 
-StateValues values_of(const torch::optim::OptimizerParamState& state) {
+std::optional<StateValues> values_of(
+    const torch::optim::OptimizerParamState& state) {
   torch::serialize::OutputArchive written;
   StateValues values;
   try {
     state.serialize(written);
   } catch (const c10::Error&) {
     // libtorch throws for states that have no serialize().
-    return values;
+    return std::nullopt;
   }
   torch::serialize::InputArchive archive = readable(written);
   for (const std::string& name : archive.keys()) {
