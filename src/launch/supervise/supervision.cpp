@@ -110,6 +110,7 @@ class Supervision {
   void tell_of_stop(SupervisedChild& child, int status);
   void end_suspicion();
   bool is_paused() const;
+  void end_pause();
   SupervisedChild* first_stopped() const;
   std::optional<Clock::time_point> deadline_of_stopped() const;
   void end_for_stopped(SupervisedChild& child);
@@ -315,6 +316,7 @@ void Supervision::reap() {
       if (child->pid() == pid && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
         tell_of_stop(*child, status);
       } else if (child->pid() == pid) {
+        end_pause(); // it may have gone on, and ended before we looked
         child->ended(status);
         if (child->spec().process.terminal >= 0) {
           // The child may have been killed with the cursor above its drawing.
@@ -339,11 +341,7 @@ void Supervision::tell_of_stop(SupervisedChild& child, int status) {
   if (WIFSTOPPED(status)) {
     child.stopped(WSTOPSIG(status));
   } else {
-    if (is_paused()) { // the others will go on soon, too
-      for (const auto& other : children_) {
-        other->forgive(Clock::now() - *other->stopped_since());
-      }
-    }
+    end_pause();
     child.goes_on();
   }
   if (!can_log()) {
@@ -649,6 +647,16 @@ bool Supervision::is_paused() const {
       std::ranges::all_of(children_, [](const auto& child) {
         return child->stopped_since().has_value();
       });
+}
+
+/// Gives the children of a paused job their time anew, because one of them goes
+/// on: the others will do so soon, too.
+void Supervision::end_pause() {
+  if (is_paused()) {
+    for (const auto& child : children_) {
+      child->forgive(Clock::now() - *child->stopped_since());
+    }
+  }
 }
 
 /// The child that has been stopped for longest while others wait for it; null
