@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the scripts of DeepSpeedExamples as they are, with Cairn in DeepSpeed's place.
+"""Runs scripts that are written for DeepSpeed as they are, with Cairn in its place: those of
+DeepSpeedExamples, and the tutorial's program in examples/python/gpt_lite.
 
     tools/check_deepspeed_examples.py DeepSpeedExamples build/release/python [--peer PYTHON]
 
@@ -24,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Runs a script as __main__, after it has put local data in the place of downloads.
 STAND_IN = r'''
-import os, runpy, sys
+import json, os, runpy, sys
 import numpy as np
 import torch
 
@@ -63,6 +64,34 @@ try:
     transformers.AutoTokenizer.from_pretrained = tokenizer
 except ImportError:
     pass
+
+# Samples come in one order and random numbers from one place, whichever library trains.
+loader = torch.utils.data.DataLoader.__init__
+def loads_here(self, *arguments, **named):
+    named["num_workers"] = 0
+    for option in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+        named.pop(option, None)
+    loader(self, *arguments, **named)
+torch.utils.data.DataLoader.__init__ = loads_here
+
+stage = int(os.environ["EXAMPLE_STAGE"])
+if "gptlite" in sys.argv[1] or "train_bert_ds" in sys.argv[1]:
+    import deepspeed
+    initialize = deepspeed.initialize
+    def at_stage(*arguments, **named):
+        path = getattr(named.get("args"), "deepspeed_config", None)
+        if path:
+            named["args"].deepspeed_config = None
+            with open(path, encoding="utf-8") as file:
+                named["config"] = json.load(file)
+        zero = named["config"]["zero_optimization"]
+        zero["stage"] = stage
+        if stage == 0:  # where DeepSpeed ignores it, Cairn refuses it
+            zero.pop("offload_optimizer", None)
+        made = initialize(*arguments, **named)
+        torch.manual_seed(9 + int(os.environ.get("RANK", "0")))
+        return made
+    deepspeed.initialize = at_stage
 torch.manual_seed(5)
 script, sys.argv = sys.argv[1], sys.argv[1:]
 sys.path.insert(0, os.path.dirname(script))
@@ -77,9 +106,10 @@ def free_port():
 
 
 class Runner:
-    def __init__(self, examples, package, peer):
+    def __init__(self, examples, package, cairn, peer):
         self.examples = examples
         self.package = package
+        self.cairn = cairn
         self.peer = peer
         self.folder = tempfile.mkdtemp(prefix="cairn-examples-")
         self.stand_in = os.path.join(self.folder, "stand_in.py")
@@ -92,16 +122,18 @@ class Runner:
             return [python]
         if launcher == "torchrun" or launcher == "deepspeed":
             return [python, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", str(free_port())]
-        return [os.path.join(HERE, "..", "cairn"), "launch", "--num_gpus", str(ranks), "--master_port", str(free_port()), "--"]
+        return [os.path.abspath(self.cairn), "launch", "--num_gpus", str(ranks), "--master_port", str(free_port()), "--"]
 
-    def run(self, name, launcher, ranks, arguments):
+    def run(self, name, launcher, ranks, stage, arguments):
         """The numbers that a script logs as its loss, in order."""
         environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+        environment["EXAMPLE_STAGE"] = str(stage)
         environment.pop("PYTHONPATH", None)
         if launcher != "deepspeed":
             environment["PYTHONPATH"] = os.path.abspath(self.package)
         else:
-            environment.update(DS_ACCELERATOR="cpu")
+            # It compiles functions of a line, for minutes.
+            environment.update(DS_ACCELERATOR="cpu", TORCHDYNAMO_DISABLE="1")
         script = os.path.abspath(os.path.join(self.examples, name))
         command = [*self.command(launcher, ranks), self.stand_in, script, *arguments]
         if launcher == "cairn launch":
@@ -118,26 +150,37 @@ def main():
     parser.add_argument("examples")
     parser.add_argument("package")
     parser.add_argument("--peer", help="a Python that has the real DeepSpeed")
+    parser.add_argument("--cairn", default=os.path.join(HERE, "..", "cairn"), help="the program")
+    parser.add_argument("--only", default="", help="scripts with this in their name")
     options = parser.parse_args()
-    runner = Runner(options.examples, options.package, options.peer)
+    runner = Runner(options.examples, options.package, options.cairn, options.peer)
     cifar = "training/cifar/cifar10_deepspeed.py"
     hello = "training/HelloDeepSpeed/train_bert_ds.py"
     plain = "training/HelloDeepSpeed/train_bert.py"
     launchers = [("python", 1), ("torchrun", 2), ("cairn launch", 2)] + ([("deepspeed", 2)] if options.peer else [])
     small = ["--num_layers", "2", "--num_heads", "2", "--ff_dim", "64", "--h_dim", "32", "--max_seq_length", "32",
              "--num_iterations", "12", "--log_every", "4", "--checkpoint_every", "6", "--dropout", "0.0"]
+    tutorial = os.path.abspath(os.path.join(HERE, "..", "examples", "python", "gpt_lite"))
+    scripts = [
+        # script, launchers, its arguments
+        (cifar, launchers, ["--deepspeed", "--epochs", "1", "--log-interval", "5", "--dtype", "fp32", "--stage", "{stage}"]),
+        (os.path.join(tutorial, "gptlite_deepspeed.py"), launchers,
+         ["--deepspeed_config", os.path.join(tutorial, "gptlite_config_ds.json")]),
+        (hello, launchers, ["--checkpoint_dir", "{folder}", *small]),
+    ]
     try:
         print(f"{'script':24}{'by':>14}{'ranks':>7}{'stage':>7}  losses")
-        for stage in range(4):
-            for launcher, ranks in launchers:
-                losses = runner.run(cifar, launcher, ranks,
-                                    ["--deepspeed", "--epochs", "1", "--log-interval", "5", "--dtype", "fp32", "--stage", str(stage)])
-                print(f"{'cifar10_deepspeed.py':24}{launcher:>14}{ranks:>7}{stage:>7}  {losses}", flush=True)
-        for script, some in ((plain, launchers[:1]), (hello, launchers)):
-            for launcher, ranks in some:
-                folder = os.path.join(runner.folder, f"{os.path.basename(script)}-{launcher.replace(' ', '-')}")
-                losses = runner.run(script, launcher, ranks, ["--checkpoint_dir", folder, *small])
-                print(f"{os.path.basename(script):24}{launcher:>14}{ranks:>7}{'':>7}  {losses}", flush=True)
+        runs = [(plain, "python", 1, "", ["--checkpoint_dir", "{folder}", *small])]
+        runs += [(script, launcher, ranks, stage, arguments)
+                 for script, some, arguments in scripts for stage in range(4) for launcher, ranks in some]
+        for script, launcher, ranks, stage, arguments in runs:
+            name = os.path.basename(script)
+            if options.only not in name:
+                continue
+            folder = os.path.join(runner.folder, f"{name}-{launcher.replace(' ', '-')}-{stage}")
+            filled = [word.format(stage=stage, folder=folder) for word in arguments]
+            losses = runner.run(script, launcher, ranks, stage or 0, filled)
+            print(f"{name:24}{launcher:>14}{ranks:>7}{stage:>7}  {losses}", flush=True)
     finally:
         shutil.rmtree(runner.folder, ignore_errors=True)
 

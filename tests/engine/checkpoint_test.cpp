@@ -140,44 +140,61 @@ TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
   }
 }
 
-/// An optimizer whose states have no serialize().
-class Secretive final : public torch::optim::Optimizer {
+/// An optimizer that changes nothing and has states of a kind.
+template <typename State>
+class WithStates final : public torch::optim::Optimizer {
  public:
-  explicit Secretive(const std::vector<at::Tensor>& parameters)
+  explicit WithStates(const std::vector<at::Tensor>& parameters)
       : Optimizer(parameters, std::make_unique<torch::optim::SGDOptions>(0.1)) {
   }
   at::Tensor step(LossClosure = nullptr) override {
     for (const at::Tensor& parameter : param_groups()[0].params()) {
-      state()[parameter.unsafeGetTensorImpl()] =
-          std::make_unique<torch::optim::OptimizerParamState>();
+      state()[parameter.unsafeGetTensorImpl()] = std::make_unique<State>();
     }
     return {};
   }
 };
 
-TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
+/// A state that keeps nothing, as those of torch's SGD in Python.
+class NoState final
+    : public torch::optim::OptimizerCloneableParamState<NoState> {
+ public:
+  void serialize(torch::serialize::OutputArchive&) const override {}
+  void serialize(torch::serialize::InputArchive&) override {}
+};
+
+/// What is logged where an optimizer with such states is saved and loaded.
+template <typename State>
+std::string log_of_saving() {
   const testing::TemporaryFolder folder;
-  const auto log =
-      testing::run_ranks(
-          {.ranks = 1},
-          [&](const distributed::World& world) {
-            auto net = std::make_shared<OddMlp>();
-            TrainingRun run{
-                net,
-                initialize(
-                    {.model = net,
-                     .optimizer =
-                         std::make_shared<Secretive>(net->head->parameters()),
-                     .config = R"({"train_batch_size": 12})",
-                     .world = world,
-                     .logger = Logger({.least = LogLevel::warning})}),
-                world};
-            run.step();
-            run.engine().save_checkpoint(folder.path(), "a");
-            run.engine().load_checkpoint(folder.path(), "a");
-          })[0]
-          .log;
-  EXPECT_THAT(log, HasSubstr("are saved, they have no serialize()"));
+  return testing::run_ranks(
+             {.ranks = 1},
+             [&](const distributed::World& world) {
+               auto net = std::make_shared<OddMlp>();
+               TrainingRun run{
+                   net,
+                   initialize(
+                       {.model = net,
+                        .optimizer = std::make_shared<WithStates<State>>(
+                            net->head->parameters()),
+                        .config = R"({"train_batch_size": 12})",
+                        .world = world,
+                        .logger = Logger({.least = LogLevel::warning})}),
+                   world};
+               run.step();
+               run.engine().save_checkpoint(folder.path(), "a");
+               run.engine().load_checkpoint(folder.path(), "a");
+             })[0]
+      .log;
+}
+
+TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
+  EXPECT_THAT(
+      log_of_saving<torch::optim::OptimizerParamState>(),
+      HasSubstr("are saved, they have no serialize()"));
+  EXPECT_THAT(
+      log_of_saving<NoState>(),
+      ::testing::Not(HasSubstr("not all states")));
 }
 
 TEST(EngineCheckpoint, NamesWhatIsWrong) {
