@@ -20,8 +20,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <list>
-#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -42,6 +42,10 @@ constexpr auto least_time_to_prove = std::chrono::milliseconds(500);
 
 /// Time without new connections after the process has run out of descriptors.
 constexpr auto accept_pause = std::chrono::milliseconds(100);
+
+[[noreturn]] void refuse_to_start(const char* what) {
+  throw CommError({.what = what, .values = std::strerror(errno)});
+}
 
 std::int64_t table_number(const std::string& text) {
   std::int64_t number = 0;
@@ -64,8 +68,10 @@ class TableServer {
         listener_.get(),
         F_SETFL,
         ::fcntl(listener_.get(), F_GETFL) | O_NONBLOCK);
-    watch(listener_.get(), EPOLLIN, EPOLL_CTL_ADD);
-    watch(ended_.get(), EPOLLIN, EPOLL_CTL_ADD);
+    if (!events_ || !watch(listener_.get(), EPOLLIN, EPOLL_CTL_ADD) ||
+        !watch(ended_.get(), EPOLLIN, EPOLL_CTL_ADD)) {
+      refuse_to_start("cannot watch connections (epoll)");
+    }
   }
 
   void serve() {
@@ -86,6 +92,7 @@ class TableServer {
         } else {
           serve_client(event.data.fd, event.events);
         }
+        serve_awake();
       }
       pass_deadlines();
     }
@@ -102,14 +109,28 @@ class TableServer {
     std::optional<Clock::time_point> deadline; ///< of its proof or its wait
     std::set<std::string> missing;             ///< keys that it waits for
     std::string wanted; ///< the key whose value it gets; empty: none
-    std::list<int>::iterator stranger; ///< its place, unless it has proved
+    std::list<int>::iterator stranger; ///< its place; the end: it has none
   };
 
-  void watch(int fd, std::uint32_t events, int operation) const {
+  [[nodiscard]] bool watch(int fd, std::uint32_t events, int operation) const {
     epoll_event event{};
     event.events = events;
     event.data.fd = fd;
-    ::epoll_ctl(events_.get(), operation, fd, &event);
+    return ::epoll_ctl(events_.get(), operation, fd, &event) == 0;
+  }
+
+  /// Takes a step with a connection, and hangs up on it when the step fails or
+  /// says, with false, that the connection has ended.
+  template <typename Step>
+  void attempt(int fd, Step step) {
+    try {
+      if (step()) {
+        return;
+      }
+    } catch (const std::exception&) {
+      // What it says is no message, or there is no memory for it.
+    }
+    drop(fd);
   }
 
   int time_to_wait() const {
@@ -131,18 +152,34 @@ class TableServer {
     const auto now = Clock::now();
     if (accept_again_ && *accept_again_ <= now) {
       accept_again_.reset();
-      watch(listener_.get(), EPOLLIN, EPOLL_CTL_ADD);
+      if (!watch(listener_.get(), EPOLLIN, EPOLL_CTL_ADD)) {
+        accept_again_ = now + accept_pause;
+      }
     }
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
       const int fd = deadlines_.begin()->second;
       Client& client = clients_.at(fd);
       if (client.proved) {
-        forget_wait(client);
-        answer(client, {.kind = Kind::timeout, .fields = {}});
-        go_on(client);
+        attempt(fd, [&] {
+          forget_wait(client);
+          answer(client, {.kind = Kind::timeout, .fields = {}});
+          go_on(client);
+          return true;
+        });
       } else {
-        drop(fd);
+        drop_unless_proved(fd);
       }
+      serve_awake();
+    }
+  }
+
+  /// Serves those whose wait has ended: what they have said meanwhile brings no
+  /// event.
+  void serve_awake() {
+    while (!awake_.empty()) {
+      const int fd = awake_.back();
+      awake_.pop_back();
+      serve_client(fd, 0);
     }
   }
 
@@ -168,22 +205,34 @@ class TableServer {
   /// time. Before that the next ones wait in the kernel: many ranks may come at
   /// once.
   bool has_room_for_stranger() {
-    if (strangers_.size() < SecretTable::most_strangers) {
-      return true;
+    while (strangers_.size() >= SecretTable::most_strangers) {
+      const int oldest = strangers_.front();
+      const auto end =
+          *clients_.at(oldest).deadline - time_to_prove + least_time_to_prove;
+      if (end > Clock::now()) {
+        accept_again_at(end);
+        return false;
+      }
+      drop_unless_proved(oldest);
     }
-    const int oldest = strangers_.front();
-    const auto end =
-        *clients_.at(oldest).deadline - time_to_prove + least_time_to_prove;
-    if (end > Clock::now()) {
-      accept_again_at(end);
-      return false;
-    }
-    drop(oldest);
     return true;
   }
 
+  /// Hangs up on a stranger that has had its time. Its proof may lie in the
+  /// socket if this thread did not run for a while: then it stays.
+  void drop_unless_proved(int fd) {
+    attempt(fd, [&] {
+      Client& client = clients_.at(fd);
+      if (!read(client)) {
+        return false;
+      }
+      go_on(client);
+      return client.proved;
+    });
+  }
+
   void accept_again_at(Clock::time_point time) {
-    watch(listener_.get(), 0, EPOLL_CTL_DEL);
+    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
     accept_again_ = time;
   }
 
@@ -191,14 +240,16 @@ class TableServer {
     const int number = fd.get();
     const int on = 1;
     ::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    Client& client = clients_[number];
-    client.fd = std::move(fd);
-    client.nonce = new_nonce();
-    client.stranger = strangers_.insert(strangers_.end(), number);
-    watch(number, EPOLLIN, EPOLL_CTL_ADD);
-    set_deadline(client, Clock::now() + time_to_prove);
-    client.out = std::string(table_greeting) + client.nonce;
-    flush(client);
+    attempt(number, [&] {
+      Client& client = clients_[number];
+      client.fd = std::move(fd);
+      client.stranger = strangers_.end();
+      set_deadline(client, Clock::now() + time_to_prove);
+      client.stranger = strangers_.insert(strangers_.end(), number);
+      client.nonce = new_nonce();
+      client.out = std::string(table_greeting) + client.nonce;
+      return watch(number, EPOLLIN, EPOLL_CTL_ADD) && flush(client);
+    });
   }
 
   void serve_client(int fd, std::uint32_t events) {
@@ -207,24 +258,17 @@ class TableServer {
       return; // it was dropped by another event of this round
     }
     Client& client = found->second;
-    try {
+    attempt(fd, [&] {
       if ((events & EPOLLOUT) != 0 && !flush(client)) {
-        drop(fd);
-        return;
+        return false;
       }
       if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 &&
           !read(client)) {
-        drop(fd);
-        return;
+        return false;
       }
       go_on(client);
-    } catch (const Error&) {
-      drop(fd); // what it says is no message
-      return;
-    }
-    if (client.leaving && client.out.empty()) {
-      drop(fd);
-    }
+      return !(client.leaving && client.out.empty());
+    });
   }
 
   /// Reads what is there. False when the connection has ended.
@@ -260,11 +304,10 @@ class TableServer {
         return false;
       }
     }
-    watch(
+    return watch(
         client.fd.get(),
         client.out.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT,
         EPOLL_CTL_MOD);
-    return true;
   }
 
   /// Takes what the client has said, as long as it waits for nothing.
@@ -293,7 +336,7 @@ class TableServer {
     if (client.proved) {
       client.out += "y" + proof_of_table(secret_, client.nonce, nonce);
       client.in.clear();
-      strangers_.erase(client.stranger);
+      forget_stranger(client);
       clear_deadline(client);
       if (accept_again_) {
         accept_again_ = Clock::now(); // there is room
@@ -405,6 +448,9 @@ class TableServer {
   void forget_wait(Client& client) {
     for (const std::string& key : client.missing) {
       const auto waiting = waiting_.find(key);
+      if (waiting == waiting_.end()) {
+        continue; // there was no memory to note that it waits
+      }
       waiting->second.erase(client.fd.get());
       if (waiting->second.empty()) {
         waiting_.erase(waiting);
@@ -412,6 +458,13 @@ class TableServer {
     }
     client.missing.clear();
     clear_deadline(client);
+  }
+
+  void forget_stranger(Client& client) {
+    if (client.stranger != strangers_.end()) {
+      strangers_.erase(client.stranger);
+      client.stranger = strangers_.end();
+    }
   }
 
   void put(const std::string& key, const std::string& value) {
@@ -426,7 +479,11 @@ class TableServer {
       Client& client = clients_.at(fd);
       client.missing.erase(key);
       if (client.missing.empty()) {
-        end_wait(client);
+        attempt(fd, [&] {
+          end_wait(client);
+          awake_.push_back(fd);
+          return true;
+        });
       }
     }
   }
@@ -452,12 +509,13 @@ class TableServer {
   }
 
   void drop(int fd) {
-    Client& client = clients_.at(fd);
-    forget_wait(client);
-    if (!client.proved) {
-      strangers_.erase(client.stranger);
+    const auto found = clients_.find(fd);
+    if (found == clients_.end()) {
+      return;
     }
-    clients_.erase(fd); // closes it, which epoll notices
+    forget_wait(found->second);
+    forget_stranger(found->second);
+    clients_.erase(found); // closes it, which epoll notices
   }
 
   UniqueFd listener_;
@@ -468,6 +526,7 @@ class TableServer {
   std::unordered_map<std::string, std::set<int>> waiting_; ///< clients by key
   std::unordered_map<int, Client> clients_;
   std::list<int> strangers_; ///< the oldest first
+  std::vector<int> awake_;   ///< clients whose wait has ended
   std::set<std::pair<Clock::time_point, int>> deadlines_;
   std::optional<Clock::time_point> accept_again_;
 };
@@ -477,8 +536,7 @@ class TableServer {
 SecretTable::SecretTable(UniqueFd listener, std::string secret) {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
-    throw CommError(
-        {.what = "cannot make a pipe", .values = std::strerror(errno)});
+    refuse_to_start("cannot make a pipe");
   }
   UniqueFd ended(pipe[0]);
   end_ = UniqueFd(pipe[1]);
