@@ -1,7 +1,9 @@
 #include "distributed/secret_store/hmac_sha256.h"
 
+#include <array>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 
 namespace cairn::distributed {
 namespace {
