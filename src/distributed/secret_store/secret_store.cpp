@@ -1,5 +1,6 @@
 #include "distributed/secret_store/secret_store.h"
 
+#include "distributed/secret_store/connect_to.h"
 #include "distributed/secret_store/hmac_sha256.h"
 #include "distributed/secret_store/secret_proof.h"
 
@@ -8,11 +9,11 @@
 #include <fmt/core.h>
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace cairn::distributed {
@@ -33,73 +35,9 @@ using std::chrono::milliseconds;
   C10_THROW_ERROR(DistNetworkError, what);
 }
 
-/// Waits until the socket is ready; false when the time is over.
-bool wait_until_ready(int fd, short events, Clock::time_point end) {
-  while (true) {
-    const auto left = std::clamp(
-        std::chrono::ceil<milliseconds>(end - Clock::now()),
-        milliseconds(0),
-        milliseconds(std::chrono::hours(24)));
-    pollfd watched{fd, events, 0};
-    const int count = ::poll(&watched, 1, static_cast<int>(left.count()));
-    if (count > 0) {
-      return true;
-    }
-    if (count < 0 && errno != EINTR) {
-      network_error(fmt::format("poll: {}", std::strerror(errno)));
-    }
-    if (Clock::now() >= end) {
-      return false;
-    }
-  }
-}
-
-/// A connection to one of the addresses of a host.
-UniqueFd connect_to(
-    const std::string& host,
-    std::uint16_t port,
-    Clock::time_point end) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* all = nullptr;
-  if (const int error = ::getaddrinfo(
-          host.c_str(),
-          std::to_string(port).c_str(),
-          &wanted,
-          &all)) {
-    network_error(fmt::format("{}: {}", host, ::gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(
-      all,
-      &::freeaddrinfo);
-  std::string problem = "it has no address";
-  for (const addrinfo* each = all; each != nullptr; each = each->ai_next) {
-    UniqueFd fd(::socket(
-        each->ai_family,
-        SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-        0));
-    if (!fd) {
-      problem = std::strerror(errno);
-      continue;
-    }
-    int error = 0;
-    if (::connect(fd.get(), each->ai_addr, each->ai_addrlen) != 0) {
-      error = errno;
-      if (error == EINPROGRESS) {
-        socklen_t size = sizeof error;
-        error = ETIMEDOUT;
-        if (wait_until_ready(fd.get(), POLLOUT, end)) {
-          ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-        }
-      }
-    }
-    if (error == 0) {
-      return fd;
-    }
-    problem = std::strerror(error);
-  }
-  network_error(problem);
-}
+/// The longest wait for an answer or for room to send, besides what the table
+/// was asked to wait, until somebody sets another limit of the socket.
+constexpr auto longest_silence = std::chrono::seconds(30);
 
 /// Reads exactly so many bytes of the start of a conversation.
 std::string read_start(int fd, std::size_t size, Clock::time_point end) {
@@ -131,8 +69,12 @@ void send_all(int fd, std::string_view bytes) {
   }
 }
 
+/// Lets calls wait for the table, but not without end.
 void make_blocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  const timeval longest{.tv_sec = longest_silence.count(), .tv_usec = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
 }
 
 /// Proves to the table that this rank knows the secret, and has the table prove
@@ -196,22 +138,63 @@ SecretStore::SecretStore(
   make_blocking(fd_.get());
 }
 
+c10::intrusive_ptr<SecretStore> SecretStore::connect(
+    const std::shared_ptr<const Place>& place,
+    milliseconds timeout,
+    Clock::time_point end) {
+  constexpr milliseconds longest_try = std::chrono::seconds(10);
+  constexpr milliseconds longest_pause{250};
+  for (milliseconds pause{20};; pause = std::min(2 * pause, longest_pause)) {
+    try {
+      return c10::make_intrusive<SecretStore>(
+          place,
+          timeout,
+          std::min(end, Clock::now() + longest_try));
+    } catch (const c10::DistNetworkError&) {
+      if (Clock::now() + pause >= end) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 c10::intrusive_ptr<c10d::Store> SecretStore::clone() {
-  constexpr milliseconds longest = std::chrono::seconds(10);
-  return c10::make_intrusive<SecretStore>(
-      place_,
-      timeout_,
-      Clock::now() + std::min(timeout_, longest));
+  constexpr milliseconds longest = std::chrono::seconds(30);
+  return connect(place_, timeout_, Clock::now() + std::min(timeout_, longest));
 }
 
 /// Asks the table, and returns the value that it answers. Throws
 /// c10::DistStoreError when the keys did not come while the table waited for
-/// them, and c10::DistNetworkError when it does not answer.
+/// them, and c10::DistNetworkError when it does not answer. It then hangs up: a
+/// late answer would be taken for that of the next question.
 std::string SecretStore::ask(const TableMessage& question, milliseconds wait) {
+  const std::string bytes = to_bytes(question);
   const std::lock_guard lock(mutex_);
-  send_all(fd_.get(), to_bytes(question));
-  // The table itself ends the wait. What the socket's own limit (limit_reads)
-  // allows comes on top.
+  if (lost_) {
+    network_error("an earlier question got no answer");
+  }
+  TableMessage answer;
+  try {
+    send_all(fd_.get(), bytes);
+    answer = hear(wait);
+  } catch (...) {
+    lost_ = true;
+    ::shutdown(fd_.get(), SHUT_RDWR);
+    throw;
+  }
+  if (answer.kind == Kind::timeout) {
+    C10_THROW_ERROR(
+        DistStoreError,
+        fmt::format("wait timeout after {}ms", wait.count()));
+  }
+  return std::move(answer.fields.front());
+}
+
+/// Hears the answer to a question for which the table waits that long.
+TableMessage SecretStore::hear(milliseconds wait) {
+  // The table itself ends the wait. What the socket's own limit allows
+  // (longest_silence, limit_reads) comes on top.
   if (wait.count() > 0) {
     wait_until_ready(fd_.get(), POLLIN, Clock::now() + wait);
   }
@@ -223,19 +206,17 @@ std::string SecretStore::ask(const TableMessage& question, milliseconds wait) {
       read_.append(buffer.data(), static_cast<std::size_t>(got));
     } else if (got == 0) {
       network_error("the table has hung up");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      network_error("the table does not answer");
     } else if (errno != EINTR) {
       network_error(fmt::format("recv: {}", std::strerror(errno)));
     }
   }
-  if (answer->kind == Kind::timeout) {
-    C10_THROW_ERROR(
-        DistStoreError,
-        fmt::format("wait timeout after {}ms", wait.count()));
-  }
-  if (answer->kind != Kind::value || answer->fields.size() != 1) {
+  if (answer->kind != Kind::timeout &&
+      (answer->kind != Kind::value || answer->fields.size() != 1)) {
     network_error("the table answers what was not asked");
   }
-  return std::move(answer->fields.front());
+  return std::move(*answer);
 }
 
 void SecretStore::set(

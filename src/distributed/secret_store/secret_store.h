@@ -33,6 +33,13 @@ class SecretStore final : public c10d::Store {
       std::chrono::milliseconds timeout,
       std::chrono::steady_clock::time_point end);
 
+  /// Connects as soon as the table is there and has room, by `end`: the same
+  /// again and again, while the constructor throws c10::DistNetworkError.
+  static c10::intrusive_ptr<SecretStore> connect(
+      const std::shared_ptr<const Place>& place,
+      std::chrono::milliseconds timeout,
+      std::chrono::steady_clock::time_point end);
+
   /// The socket of the connection.
   int socket() const { return fd_.get(); }
 
@@ -59,11 +66,13 @@ class SecretStore final : public c10d::Store {
   std::string ask(
       const TableMessage& question,
       std::chrono::milliseconds wait = {});
+  TableMessage hear(std::chrono::milliseconds wait);
 
   std::shared_ptr<const Place> place_;
   UniqueFd fd_;
-  std::mutex mutex_; ///< one question at a time
-  std::string read_; ///< bytes of the next answer
+  std::mutex mutex_;  ///< one question at a time
+  std::string read_;  ///< bytes of the next answer
+  bool lost_ = false; ///< true after a question without an answer
 };
 
 } // namespace cairn::distributed

@@ -7,6 +7,7 @@
 #include "distributed/internal/agreement.h"
 #include "distributed/internal/comms_log.h"
 #include "distributed/internal/end_job.h"
+#include "distributed/secret_store/secret_table.h"
 #include "distributed/start/job.h"
 #include "distributed/start/join_job.h"
 #include "distributed/start/open_files.h"
@@ -48,14 +49,18 @@ bool is_on_one_machine(const Environment& environment) {
 }
 
 /// Makes room for the connections of all ranks, which the host of the store
-/// holds, and for the files of a checkpoint of as many ranks, all of which a
-/// rank may have to open if few ranks load it.
+/// holds, and of strangers, whom a table with a secret listens to; and for the
+/// files of a checkpoint of as many ranks, all of which a rank may have to open
+/// if few ranks load it.
 void make_room_for_files(
     const Environment& environment,
     bool hosts_store,
+    bool has_secret,
     const Logger& logger) {
-  const auto needed =
-      4 * static_cast<std::uint64_t>(environment.world_size) + 256;
+  const std::uint64_t strangers =
+      hosts_store && has_secret ? SecretTable::most_strangers : 0;
+  const std::uint64_t needed =
+      4 * static_cast<std::uint64_t>(environment.world_size) + 256 + strangers;
   const std::uint64_t allowed = allow_open_files(needed);
   // Connections to each rank, and some files of libraries and data.
   const std::uint64_t least = hosts_store
@@ -117,7 +122,11 @@ std::shared_ptr<GroupCore> start(
   }
   const bool alone = environment.source == Environment::Source::alone;
   const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
-  make_room_for_files(environment, hosts, logger);
+  // The store of a launcher that is not ours knows no secrets.
+  const std::string secret = environment.launcher_has_store
+      ? ""
+      : process_variable(job_secret_variable).value_or("");
+  make_room_for_files(environment, hosts, !secret.empty(), logger);
   job->store = open_tcp_store(
       {.host = environment.master_address,
        .port = alone && !options.listen_fd ? std::uint16_t{0}
@@ -138,10 +147,7 @@ std::shared_ptr<GroupCore> start(
                  std::chrono::duration<double>(options.start_timeout).count());
            },
        .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts),
-       // The store of a launcher that is not ours knows no secrets.
-       .secret = environment.launcher_has_store
-           ? ""
-           : process_variable(job_secret_variable).value_or("")});
+       .secret = secret});
   ++starts;
   join_job(
       *job,

@@ -19,6 +19,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -161,12 +162,17 @@ std::unique_ptr<Store> C10dStore::clone() {
     // c10d would try to open another one until its time is over.
     raw_->check({"is the store there?"});
     c10::intrusive_ptr<c10d::Store> copy;
-    int socket = socket_of(port_in(address_), [&] { copy = raw_->clone(); });
-    if (const SecretStore* const known = secret_store_in(copy)) {
-      socket = known->socket();
+    int socket = -1;
+    if (secret_store_in(raw_) != nullptr) {
+      copy = raw_->clone();
+      socket = secret_store_in(copy)->socket();
+    } else {
+      socket = socket_of(port_in(address_), [&] { copy = raw_->clone(); });
     }
     auto store = std::make_unique<C10dStore>(std::move(copy), address_, socket);
-    store->limit_answers(limit_);
+    if (limit_.count() > 0) {
+      store->limit_answers(limit_);
+    }
     return store;
   });
 }
@@ -182,24 +188,23 @@ void quiet_library() {
   }
 }
 
-/// Connects in a thread of its own, because c10d waits without limit for the
-/// first answer of the listener, which may be another program.
-c10::intrusive_ptr<c10d::TCPStore> connect(
-    const TcpStoreOptions& ours,
-    const c10d::TCPStoreOptions& options) {
-  using Store = c10::intrusive_ptr<c10d::TCPStore>;
+/// Calls `open` in a thread of its own, which may be left behind: c10d waits
+/// without limit for the first answer of the listener, which may be another
+/// program, and the lookup of a name takes as long as it takes.
+template <typename Open>
+auto open_in_time(const TcpStoreOptions& options, Open open) {
+  using Store = std::invoke_result_t<Open>;
+  const auto timeout = std::min(options.timeout, longest);
   const auto started = std::chrono::steady_clock::now();
-  std::packaged_task<Store()> task([host = ours.host, options] {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
-  });
+  std::packaged_task<Store()> task(std::move(open));
   std::future<Store> store = task.get_future();
   std::thread(std::move(task)).detach();
-  if (ours.on_wait && ours.patience < options.timeout &&
-      store.wait_for(ours.patience) == std::future_status::timeout) {
-    ours.on_wait();
+  if (options.on_wait && options.patience < timeout &&
+      store.wait_for(options.patience) == std::future_status::timeout) {
+    options.on_wait();
   }
-  // The wait is a little longer than c10d's own limit, which ends first.
-  const auto end = started + options.timeout + std::chrono::milliseconds(500);
+  // The wait is a little longer than the limit of `open`, which ends first.
+  const auto end = started + timeout + std::chrono::milliseconds(500);
   if (store.wait_until(end) == std::future_status::timeout) {
     throw std::runtime_error("whoever listens there does not answer");
   }
@@ -220,36 +225,6 @@ std::optional<UniqueFd> listener_for(const TcpStoreOptions& options) {
       : listen_on(options.host, options.port, options.one_machine);
 }
 
-/// Connects to a SecretTable as soon as it is there.
-c10::intrusive_ptr<SecretStore> connect_with_secret(
-    const TcpStoreOptions& options,
-    const std::shared_ptr<const SecretStore::Place>& place) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds longest_try = std::chrono::seconds(10);
-  constexpr std::chrono::milliseconds longest_pause{250};
-  const auto started = Clock::now();
-  const auto end = started + options.timeout;
-  bool told = !options.on_wait || options.patience >= options.timeout;
-  for (auto pause = std::chrono::milliseconds(20);;
-       pause = std::min(2 * pause, longest_pause)) {
-    try {
-      return c10::make_intrusive<SecretStore>(
-          place,
-          std::min(options.timeout, longest),
-          std::min(end, Clock::now() + longest_try));
-    } catch (const c10::DistNetworkError&) {
-      if (Clock::now() + pause >= end) {
-        throw;
-      }
-    }
-    if (!told && Clock::now() - started >= options.patience) {
-      told = true;
-      options.on_wait();
-    }
-    std::this_thread::sleep_for(pause);
-  }
-}
-
 std::unique_ptr<Store> open_secret_store(const TcpStoreOptions& options) {
   auto place = std::make_shared<SecretStore::Place>(SecretStore::Place{
       .host = options.host,
@@ -265,7 +240,11 @@ std::unique_ptr<Store> open_secret_store(const TcpStoreOptions& options) {
     place->table =
         std::make_shared<SecretTable>(std::move(*listener), options.secret);
   }
-  auto store = connect_with_secret(options, place);
+  const auto timeout = std::min(options.timeout, longest);
+  auto store = open_in_time(options, [place, timeout] {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    return SecretStore::connect(place, timeout, end);
+  });
   const int socket = store->socket();
   return std::make_unique<C10dStore>(
       c10::make_intrusive<c10d::PrefixStore>(options.prefix, std::move(store)),
@@ -292,8 +271,11 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
       }
     }
     c10::intrusive_ptr<c10d::TCPStore> store;
-    const int socket =
-        socket_of(options.port, [&] { store = connect(options, theirs); });
+    const int socket = socket_of(options.port, [&] {
+      store = open_in_time(options, [host = options.host, theirs] {
+        return c10::make_intrusive<c10d::TCPStore>(host, theirs);
+      });
+    });
     const std::string address =
         fmt::format("{}:{}", options.host, store->getPort());
     return std::make_unique<C10dStore>(
@@ -323,9 +305,11 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
              std::chrono::duration<double>(options.timeout).count()),
          .where = where,
          .values = library_text(error),
-         .remedy = "check that rank 0 was started, that MASTER_ADDR and "
-                   "MASTER_PORT name its machine, and that no firewall is in "
-                   "between"});
+         .remedy = fmt::format(
+             "check that rank 0 was started, that MASTER_ADDR and MASTER_PORT "
+             "name its machine, that no firewall is in between, and that all "
+             "ranks have the same CAIRN_JOB_SECRET or none (this rank uses {})",
+             options.secret.empty() ? "none" : "one")});
   }
 }
 
