@@ -113,11 +113,11 @@ class Verifier {
     const std::size_t before = report_.faults.size();
     try {
       verify_header(path, number);
+      if (report_.faults.size() == before && manifest_.has_checksum) {
+        verify_header_bytes(path, file, number);
+      }
     } catch (const CheckpointError& problem) {
       fault(problem.what());
-    }
-    if (report_.faults.size() == before && manifest_.has_checksum) {
-      verify_header_bytes(path, file, number);
     }
     for (const WrittenFile::Slice& slice : by_file_[number]) {
       verify_checksums(path, file, slice);
