@@ -5,6 +5,7 @@
 #include "support/names_in.h"
 #include "support/temporary_folder.h"
 
+#include <cairn/base/log.h>
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/text/tokenizer.h>
 
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
