@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn::config::flag_file_test {
 namespace {
@@ -39,6 +40,16 @@ TEST(FlagFile, ItsWordsStandInItsPlace) {
           "2"));
   folder.write("flags", "");
   EXPECT_THAT(with_flag_files({"@" + file, "x"}), ElementsAre("x"));
+}
+
+TEST(FlagFile, TwoAtSignsStandForOne) {
+  const std::vector<std::string> words{"--save", "@x", "@@y", "a@b", "@"};
+  EXPECT_THAT(
+      written_out(words),
+      ElementsAre("--save", "@@x", "@@@y", "a@b", "@@"));
+  EXPECT_EQ(with_flag_files(written_out(words)), words);
+  const Config config = Config::load({.flags = {"--save", "@@x"}});
+  EXPECT_EQ(config.flags.checkpointing.save, "@x");
 }
 
 TEST(FlagFile, WhatIsWrongIsNamedWithItsPlace) {

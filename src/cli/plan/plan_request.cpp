@@ -357,7 +357,7 @@ std::optional<PlanRequest> plan_request(
   if (own("--model")) {
     flags.insert(flags.begin(), "@" + *own("--model"));
   }
-  flags = config::with_flag_files(flags);
+  flags = config::written_out(config::with_flag_files(flags));
   const auto has = [&](std::string_view name) {
     return std::ranges::find(flags, name) != flags.end();
   };

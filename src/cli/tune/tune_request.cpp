@@ -270,7 +270,7 @@ void limit_to_json(TuneRequest& request, bool named) {
 
 /// What both ways to ask have in common; `own` are flags of `cairn tune`.
 void complete(TuneRequest& request, const OwnFlags& own) {
-  request.flags = config::with_flag_files(request.flags);
+  request.flags = config::written_out(config::with_flag_files(request.flags));
   request.config = config_of(request);
   config::Config& config = request.config;
   config.check();

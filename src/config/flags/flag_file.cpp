@@ -103,6 +103,10 @@ std::vector<std::string> with_flag_files(
       continue;
     }
     const std::string path = word.substr(1);
+    if (path.starts_with('@')) {
+      result.push_back(path);
+      continue;
+    }
     if (path.empty()) {
       throw ConfigError(
           {.what = "no file is named",
@@ -120,6 +124,15 @@ std::vector<std::string> with_flag_files(
     }
   }
   return result;
+}
+
+std::vector<std::string> written_out(std::vector<std::string> words) {
+  for (std::string& word : words) {
+    if (word.starts_with('@')) {
+      word.insert(word.begin(), '@');
+    }
+  }
+  return words;
 }
 
 } // namespace cairn::config

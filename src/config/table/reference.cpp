@@ -428,7 +428,8 @@ std::string reference_page() {
       "that mean the same must\nagree; one of them is enough. `@FILE` stands "
       "for "
       "the flags in a file, where `#`\nbegins a comment and quotes hold words "
-      "together; of a flag that is given twice\nthe last counts.\n";
+      "together, and `@@x` for the word `@x`; of a\nflag that is given twice "
+      "the last counts.\n";
   for (const FlagGroup& group : flag_groups()) {
     page += fmt::format(
         "\n### {}\n\n| Flag | Type | Default | Meaning | Commands |\n"

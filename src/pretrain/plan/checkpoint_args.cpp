@@ -53,7 +53,8 @@ std::optional<CheckpointChoice> take_choice(std::vector<std::string>& words) {
 } // namespace
 
 CheckpointArgs with_checkpoint_args(Kind kind, std::vector<std::string> given) {
-  std::vector<std::string> words = config::with_flag_files(given);
+  std::vector<std::string> words =
+      config::written_out(config::with_flag_files(given));
   const auto choice = take_choice(words);
   if (!choice) {
     return {.words = std::move(given), .lines = {}};
@@ -93,8 +94,10 @@ CheckpointArgs with_checkpoint_args(Kind kind, std::vector<std::string> given) {
          .values = fmt::format("{}, not {}", name_of(there), name_of(kind)),
          .remedy = fmt::format("use `cairn pretrain {}`", name_of(there))});
   }
-  config::WithStored merged =
-      config::with_stored_flags(words, flags_of_checkpoint(stored, *choice));
+  config::WithStored merged = config::with_stored_flags(
+      words,
+      flags_of_checkpoint(stored, *choice),
+      place);
   CheckpointArgs result{.words = std::move(merged.words), .lines = {}};
   result.lines.push_back(fmt::format(
       "{}: from {}: {}",
