@@ -14,7 +14,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace cairn::checkpoints::megatron_reading_test {
 namespace {
@@ -181,6 +183,59 @@ TEST(Megatron, ReadsWithoutArgsWhenToldTheModel) {
   const MegatronCheckpoint old = read_megatron(files.path(), told);
   EXPECT_EQ(old.description.activation, model::ActivationKind::gelu_tanh);
   expect_same(loaded(old.tensors), golden_gpt2());
+}
+
+/// The args of a file of one rank, changed. Those without a value go.
+void change_args(
+    const fs::path& folder,
+    const std::map<std::string, PythonValue>& changes) {
+  const fs::path path = rank_file(folder / "release", "mp_rank_00");
+  const PythonValue file = read_torch_file(path);
+  std::vector<PythonValue::Member> args;
+  for (const auto& [key, value] : file.at("args").state().entries()) {
+    const auto change = changes.find(key.text());
+    if (change == changes.end()) {
+      args.emplace_back(key.text(), value);
+    } else if (!change->second.is_none()) {
+      args.emplace_back(key.text(), change->second);
+    }
+  }
+  write_torch_file(
+      path,
+      PythonValue::dict_of(
+          {{"args", PythonValue::object("argparse", "Namespace", args)},
+           {"checkpoint_version", PythonValue::real(3)},
+           {"model", file.at("model")}}));
+}
+
+TEST(Megatron, ReadsTheRotaryBaseUnderBothItsNames) {
+  const testing::TemporaryFolder folder;
+  model::ModelDescription d = small_gpt();
+  d.position = model::PositionKind::rotary;
+  d.rope_theta = 500000;
+  MegatronReadOptions told;
+  told.args = PythonValue::object(
+      "argparse",
+      "Namespace",
+      {{"rotary_base", PythonValue::real(10000)}});
+  for (const std::string missing : {"rotary_base", "rope_theta"}) {
+    const fs::path files = folder / ("without_" + missing);
+    write_megatron(files, d, numbered(d), {});
+    change_args(files, {{missing, PythonValue()}});
+    told.compare_args = false;
+    EXPECT_EQ(read_megatron(files, told).description.rope_theta, 500000)
+        << missing;
+    told.compare_args = true;
+    EXPECT_THAT(
+        error_text<CheckpointError>([&] { read_megatron(files, told); }),
+        HasSubstr("rotary_base is 500000, not 10000"));
+  }
+  const fs::path old = folder / "neither";
+  write_megatron(old, d, numbered(d), {});
+  change_args(
+      old,
+      {{"rotary_base", PythonValue()}, {"rope_theta", PythonValue()}});
+  EXPECT_EQ(read_megatron(old, told).description.rope_theta, 10000);
 }
 
 TEST(Megatron, ReadsDeepSpeedsFiles) {

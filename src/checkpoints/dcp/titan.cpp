@@ -64,6 +64,13 @@ std::optional<std::int64_t> number(const PythonValue& args, const char* name) {
                                            : std::nullopt;
 }
 
+std::optional<double> real(const PythonValue& args, const char* name) {
+  const auto value = args.is_none() ? std::nullopt : args.find(name);
+  return value && (value->is(Kind::real) || value->is(Kind::integer))
+      ? std::optional(value->real())
+      : std::nullopt;
+}
+
 LazyTensor of_shape(
     const Folder& saved,
     const std::string& name,
@@ -126,7 +133,7 @@ std::optional<model::ModelDescription> titan_description(
     const PythonValue& args) {
   const auto heads = number(args, "num_attention_heads");
   const auto positions = number(args, "max_position_embeddings");
-  const auto base = number(args, "rotary_base");
+  const auto base = real(args, "rotary_base");
   const auto* words = find_shape(saved, embedding);
   if (!heads || !positions || !base || words == nullptr || words->size() != 2) {
     return std::nullopt;
@@ -151,7 +158,7 @@ std::optional<model::ModelDescription> titan_description(
   d.ffn = rows_of(saved, "layers.0.feed_forward.w1.weight");
   d.positions = *positions;
   d.position = model::PositionKind::rotary;
-  d.rope_theta = static_cast<double>(*base);
+  d.rope_theta = *base;
   d.norm = model::NormKind::rms_norm;
   const auto epsilon = args.find("norm_epsilon");
   d.norm_epsilon = epsilon ? epsilon->real() : 1e-5; // torchtitan's default

@@ -76,6 +76,17 @@ void expect_split(const PythonValue& args, const Contents& contents) {
   }
 }
 
+/// A value of the args. The rotary base is rope_theta in Megatron-DeepSpeed's.
+std::optional<PythonValue> find_in_args(
+    const PythonValue& args,
+    const std::string& name) {
+  auto value = args.find(name);
+  if (!value && name == "rotary_base") {
+    value = args.find("rope_theta");
+  }
+  return value;
+}
+
 /// The file's args, and those of ours that it lacks.
 PythonValue merged_args(
     const PythonValue& saved,
@@ -92,7 +103,7 @@ PythonValue merged_args(
     }
   }
   for (const auto& [key, value] : ours.state().entries()) {
-    const auto there = saved.find(key.text());
+    const auto there = find_in_args(saved, key.text());
     const auto number = [](const PythonValue& one) {
       return one.is(PythonValue::Kind::integer) ||
           one.is(PythonValue::Kind::real);

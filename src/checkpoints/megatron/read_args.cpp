@@ -239,7 +239,9 @@ void read_positions(const ArgsReader& args, model::ModelDescription& d) {
   if (position == "rope" ||
       args.boolean("use_rotary_position_embeddings", false)) {
     d.position = model::PositionKind::rotary;
-    d.rope_theta = args.real({"rotary_base", "rope_theta"}, d.rope_theta);
+    // Megatron-DeepSpeed saves rope_theta, Megatron-LM rotary_base. What a file
+    // lacks is filled in as rotary_base.
+    d.rope_theta = args.real({"rope_theta", "rotary_base"}, d.rope_theta);
     read_turned_part(args, d);
     if (args.boolean("use_rope_scaling", false)) {
       // Megatron has fixed values for the rest.

@@ -1,7 +1,6 @@
 #include "pretrain/internal/megatron_reading.h"
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -27,11 +26,7 @@ checkpoints::MegatronReadOptions megatron_reading(
     }
   }
   // torchtitan's files say neither.
-  if (flags.rotary_base == std::floor(flags.rotary_base)) {
-    args.emplace_back(
-        "rotary_base",
-        PythonValue::integer(static_cast<std::int64_t>(flags.rotary_base)));
-  }
+  args.emplace_back("rotary_base", PythonValue::real(flags.rotary_base));
   args.emplace_back("norm_epsilon", PythonValue::real(flags.norm_epsilon));
   checkpoints::MegatronReadOptions options;
   options.compare_args = false;
