@@ -1,6 +1,7 @@
 // Files in Megatron's format that others wrote: in other years, by other
 // programs, or damaged.
 
+#include "checkpoints/megatron/rank_tensors.h"
 #include "checkpoints/megatron_files.h"
 #include "support/error_text.h"
 #include "support/temporary_folder.h"
@@ -236,6 +237,35 @@ TEST(Megatron, ReadsTheRotaryBaseUnderBothItsNames) {
       old,
       {{"rotary_base", PythonValue()}, {"rope_theta", PythonValue()}});
   EXPECT_EQ(read_megatron(old, told).description.rope_theta, 10000);
+}
+
+TEST(Megatron, CountsTheLayersOfADecoder) {
+  const testing::TemporaryFolder folder;
+  model::ModelDescription d = small_gpt();
+  d.family = model::ModelFamily::t5;
+  d.decoder_layers = 2;
+  d.head_bias = true;
+  write_megatron(folder.path(), d, numbered(d), {});
+  EXPECT_EQ(read_megatron(folder.path()).description.decoder_layers, 2);
+  change_args(folder.path(), {{"decoder_num_layers", PythonValue::integer(3)}});
+  EXPECT_THAT(
+      error_text<CheckpointError>([&] { read_megatron(folder.path()); }),
+      HasSubstr("layers of the decoder are missing (decoder_num_layers is 3, "
+                "and 2 are there)"));
+
+  // No name counts more layers than any model has.
+  megatron::Contents contents;
+  contents.names = MegatronNames::core_local;
+  contents.ranks.emplace_back();
+  for (const char* name :
+       {"encoder.layers.0.x", "decoder.layers.9223372036854775807.x"}) {
+    megatron::add_tensor(
+        contents.ranks.front(),
+        name,
+        LazyTensor(at::kFloat, {}, [] { return at::Tensor(); }),
+        "file");
+  }
+  EXPECT_EQ(megatron::facts_of(contents).decoder_layers, 10'001);
 }
 
 TEST(Megatron, ReadsDeepSpeedsFiles) {

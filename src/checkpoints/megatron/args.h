@@ -16,6 +16,9 @@ struct ModelFacts {
   /// Layers of a T5's decoder: today's pretrain_t5.py makes as many as the
   /// encoder has, whatever --decoder-num-layers says.
   std::int64_t decoder_layers = 0;
+  /// True where it has as many as --decoder-num-layers says: in files with the
+  /// names from before Megatron-Core.
+  bool decoder_as_said = false;
   bool pooler = false;
   bool masked_head = false;
   bool next_sentence_head = false;

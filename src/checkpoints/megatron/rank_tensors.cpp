@@ -241,7 +241,7 @@ std::int64_t layers_in(const RankTensors& rank, std::string_view stack) {
   for (; found != rank.tensors.end() && found->first.starts_with(stack);
        ++found) {
     if (const auto layer = layer_name(found->first)) {
-      count = std::max(count, layer->layer + 1);
+      count = std::max(count, std::min(layer->layer, most_layers) + 1);
     }
   }
   return count;
@@ -282,6 +282,7 @@ ModelFacts facts_of(const Contents& contents) {
     facts.decoder_layers = layers_in(
         rank,
         core ? "decoder.layers." : "language_model.decoder.layers.");
+    facts.decoder_as_said = !core;
   }
   facts.padded_vocabulary = static_cast<std::int64_t>(contents.ranks.size()) *
       rows(word_embedding_name(contents.names));

@@ -287,6 +287,15 @@ model::ModelDescription description_from_args(
   if (facts.t5) {
     d.layers = args.find_integer({"encoder_num_layers"}).value_or(d.layers);
     d.decoder_layers = facts.decoder_layers;
+    const auto decoder = args.find_integer({"decoder_num_layers"});
+    if (facts.decoder_as_said && decoder && *decoder > d.decoder_layers) {
+      args.refuse(
+          "layers of the decoder are missing",
+          fmt::format(
+              "decoder_num_layers is {}, and {} are there",
+              *decoder,
+              d.decoder_layers));
+    }
   }
   d.hidden = args.integer({"hidden_size"});
   d.heads = args.integer({"num_attention_heads"});
