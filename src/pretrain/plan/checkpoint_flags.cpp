@@ -31,6 +31,12 @@ class FlagList {
          .wins = wins == Wins::yes,
          .always = always_});
   }
+  /// Lets another flag of a command line count as the one added last.
+  void also(const char* name) {
+    if (!flags_.empty()) {
+      flags_.back().also = name;
+    }
+  }
   void values(const char* name, const std::vector<std::int64_t>& values) {
     config::StoredFlag flag{.name = name, .wins = true, .always = always_};
     for (const std::int64_t value : values) {
@@ -56,6 +62,7 @@ class FlagList {
 void add_sizes(const ModelDescription& d, FlagList& list) {
   const bool t5 = d.family == model::ModelFamily::t5;
   list.value(t5 ? "--encoder-num-layers" : "--num-layers", d.layers);
+  list.also(t5 ? "--num-layers" : "--encoder-num-layers");
   if (t5) {
     list.value("--decoder-num-layers", d.decoder_layers);
   }
@@ -169,34 +176,102 @@ void add_experts(const ModelDescription& d, FlagList& list) {
 class RunArguments {
  public:
   explicit RunArguments(const checkpoints::Portable& stored)
-      : megatron_(stored.megatron_args), ours_(stored.flags) {}
+      : megatron_(stored.megatron_args),
+        ours_(stored.flags),
+        deepspeed_(stored.config) {}
 
-  /// Adds a flag that the run has said, if it has a single value.
+  /// Adds a flag that the run has said, if it has a single value. One that it
+  /// has not said, but takes precedence, has its default.
   void add(const char* flag, FlagList& list, Wins wins = Wins::no) const {
     const auto value = find(flag);
-    if (!value) {
+    if (value && value->is(ValueKind::integer)) {
+      list.value(flag, value->integer(), wins);
+    } else if (value && value->is(ValueKind::text) && !value->text().empty()) {
+      list.value(flag, value->text(), wins);
+    } else if (!value && wins == Wins::yes && is_pretraining()) {
+      list.absent(flag);
+    }
+  }
+
+  /// Adds a length that either of two flags says.
+  void add_length(const char* flag, const char* other, FlagList& list) const {
+    const auto has = [&](const char* name) {
+      const auto value = find(name);
+      return value && value->is(ValueKind::integer);
+    };
+    if (has(flag)) {
+      add(flag, list);
+      list.also(other);
+    } else if (has(other)) {
+      add(other, list);
+      list.also(flag);
+    }
+  }
+
+  /// Adds the stages of the pipeline, which the JSON may have said as well.
+  void add_stages(FlagList& list) const {
+    const char* const flag = "--pipeline-model-parallel-size";
+    const auto section = is_pretraining() && deepspeed_.is(ValueKind::dict)
+        ? deepspeed_.find("pipeline")
+        : std::nullopt;
+    const auto stages = section && section->is(ValueKind::dict)
+        ? section->find("stages")
+        : std::nullopt;
+    if (!find(flag) && stages && stages->is(ValueKind::integer)) {
+      list.value(flag, stages->integer(), Wins::yes);
+    } else {
+      add(flag, list, Wins::yes);
+    }
+  }
+
+  /// Adds the virtual stages: Megatron saves their number whichever flag said
+  /// it.
+  void add_virtual_stages(FlagList& list) const {
+    const char* const by_layers = "--num-layers-per-virtual-pipeline-stage";
+    const char* const by_number = "--num-virtual-stages-per-pipeline-rank";
+    const auto number = is_pretraining()
+        ? std::nullopt
+        : find("--virtual-pipeline-model-parallel-size");
+    if (!number) {
+      add(by_layers, list, Wins::yes);
+      add(by_number, list, Wins::yes);
       return;
     }
-    if (value->is(ValueKind::integer)) {
-      list.value(flag, value->integer(), wins);
-    } else if (value->is(ValueKind::text) && !value->text().empty()) {
-      list.value(flag, value->text(), wins);
+    list.absent(by_layers);
+    if (number->is(ValueKind::integer)) {
+      list.value(by_number, number->integer(), Wins::yes);
+    } else {
+      list.absent(by_number);
     }
   }
 
  private:
+  /// True for a run of `cairn pretrain`, whose flags are all there: none goes
+  /// without the number of layers.
+  bool is_pretraining() const {
+    return ours_.is(ValueKind::dict) &&
+        (ours_.find("--num-layers") || ours_.find("--encoder-num-layers"));
+  }
+
   std::optional<PythonValue> find(std::string_view flag) const {
     if (ours_.is(ValueKind::dict)) {
       return ours_.find(flag);
     }
     std::string name(flag.substr(2));
     std::ranges::replace(name, '-', '_');
-    return megatron_.is(ValueKind::object) ? megatron_.find(name)
-                                           : std::nullopt;
+    if (!megatron_.is(ValueKind::object)) {
+      return std::nullopt;
+    }
+    auto value = megatron_.find(name);
+    if (!value && name == "expert_model_parallel_size") {
+      value = megatron_.find("moe_expert_parallel_size"); // under DeepSpeed
+    }
+    return value;
   }
 
   const PythonValue& megatron_;
   const PythonValue& ours_;
+  const PythonValue& deepspeed_;
 };
 
 } // namespace
@@ -211,10 +286,10 @@ std::vector<config::StoredFlag> flags_of_checkpoint(
   add_positions(d, list);
   add_layers(d, list);
   if (d.family == model::ModelFamily::t5) {
-    run.add("--encoder-seq-length", list);
+    run.add_length("--encoder-seq-length", "--seq-length", list);
     run.add("--decoder-seq-length", list);
   } else {
-    run.add("--seq-length", list);
+    run.add_length("--seq-length", "--encoder-seq-length", list);
   }
   run.add("--make-vocab-size-divisible-by", list);
   if (choice.tokenizer) {
@@ -229,9 +304,9 @@ std::vector<config::StoredFlag> flags_of_checkpoint(
   }
   if (choice.layout) {
     run.add("--tensor-model-parallel-size", list, Wins::yes);
-    run.add("--pipeline-model-parallel-size", list, Wins::yes);
+    run.add_stages(list);
     run.add("--expert-model-parallel-size", list, Wins::yes);
-    run.add("--num-layers-per-virtual-pipeline-stage", list, Wins::yes);
+    run.add_virtual_stages(list);
   }
   add_experts(d, list); // the last: from there on defaults are said
   return list.take();
