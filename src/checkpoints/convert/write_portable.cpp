@@ -433,10 +433,12 @@ void leave_out_states(Portable& portable, const ConvertOptions& options) {
       names != MegatronNames::legacy;
   if (megatron && !((gpt || core) && has_adam(portable))) {
     portable.left_out.push_back(
-        gpt || core
-            ? "optimizer states: only Adam's are written for Megatron"
-            : "optimizer states: those of BERT and T5 are written under the "
-              "names of Megatron-Core alone (--megatron-names core)");
+        gpt || core ? "optimizer states: only Adam's are written for Megatron"
+            : options.to == CheckpointFormat::megatron
+            ? "optimizer states: those of BERT and T5 are written under the "
+              "names of Megatron-Core alone (--megatron-names core)"
+            : "optimizer states: those of BERT and T5 are not written for "
+              "Megatron-DeepSpeed");
     portable.optimizer_states.clear();
     return;
   }
