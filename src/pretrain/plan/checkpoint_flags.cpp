@@ -237,10 +237,11 @@ class RunArguments {
       add(by_number, list, Wins::yes);
       return;
     }
-    list.absent(by_layers);
     if (number->is(ValueKind::integer)) {
       list.value(by_number, number->integer(), Wins::yes);
+      list.also(by_layers);
     } else {
+      list.absent(by_layers);
       list.absent(by_number);
     }
   }
