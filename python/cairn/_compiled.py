@@ -2,7 +2,12 @@
 
 Compiled code reads parameters through their addresses, where the engine sees no operator
 to gather them for. So where anything is compiled, the parameters are whole over a pass:
-from the module's forward to the end of backward, or of forward without gradients."""
+from the module's forward to the end of backward, or of forward without gradients.
+
+Each rank decides by itself that something is compiled, since a pass may be one rank's
+alone, as in an evaluation. Ranks run the same program, so they begin in the same pass.
+Where they do not, they gather in another order, and the engine's check of that names a
+rank and its parameters. Only initialize() asks all ranks what they have compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +17,6 @@ from typing import Any
 
 import torch
 
-from . import comm
 from ._library import _core
 
 
@@ -22,27 +26,24 @@ def _is_compiled(module):
     )
 
 
-def _has_compiled():
-    """True when this process has compiled something before: a function that a module
-    calls may be among it."""
+def has_compiled(module: torch.nn.Module) -> bool:
+    """True when the module has compiled parts, or this process has compiled something
+    before: a function that the module calls may be among it."""
     dynamo = sys.modules.get("torch._dynamo.utils")
-    return dynamo is not None and dynamo.counters["frames"]["total"] > 0
+    return _is_compiled(module) or (dynamo is not None and dynamo.counters["frames"]["total"] > 0)
 
 
 class WholePasses:
-    """Makes parameters whole over the passes of a module, once anything is compiled on
-    any rank. All ranks begin with it in the same pass: making parameters whole takes all
-    of them."""
+    """Makes parameters whole over the passes of a module, once anything is compiled."""
 
-    def __init__(self, engine: Any, module: torch.nn.Module, sliced: list[torch.nn.Parameter]) -> None:
+    def __init__(self, engine: Any, module: torch.nn.Module, sliced: list[torch.nn.Parameter], wanted: bool) -> None:
         import torch._dynamo.callback as callbacks
 
         self._engine = weakref.ref(engine)
         self._sliced = sliced
         self._scope: Any = None
         self._inside = False
-        self._seen = _is_compiled(module) or _has_compiled()  # by this rank
-        self._wanted = False  # by all ranks
+        self._wanted = wanted
         mine = weakref.ref(self)
 
         # Code that compiles the module must not look into these.
@@ -63,23 +64,22 @@ class WholePasses:
             if passes is not None:
                 passes.want()
 
-        module.register_forward_pre_hook(before)
-        module.register_forward_hook(after, always_call=True)
+        self._hooks = [
+            module.register_forward_pre_hook(before),
+            module.register_forward_hook(after, always_call=True),
+        ]
         callbacks.callback_handler.register_start_callback(compiles)
-        weakref.finalize(self, callbacks.callback_handler.remove_start_callback, compiles)
+        self._forget = weakref.finalize(self, callbacks.callback_handler.remove_start_callback, compiles)
 
     def want(self) -> None:
-        """Something is compiled, or about to be. Within a pass it begins at once: then
-        all ranks compile in this place, because none of them had compiled anything."""
-        self._seen = True
+        """Begins now: something is compiled, or about to be."""
+        self._wanted = True
         if self._inside:
             self._open()
 
     def begin(self) -> None:
         """A pass begins: what is compiled from here on finds whole parameters."""
         self._inside = True
-        if not self._wanted:
-            self._wanted = comm.on_any_rank(self._seen)
         if self._wanted:
             self._open()
 
@@ -102,3 +102,10 @@ class WholePasses:
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.__exit__(None, None, None)
+
+    def remove(self) -> None:
+        """Leaves the module alone from here on."""
+        self.close()
+        for hook in self._hooks:
+            hook.remove()
+        self._forget()

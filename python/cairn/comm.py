@@ -15,7 +15,6 @@ import torch.distributed as _torch_distributed
 from ._library import _core
 
 _world = None
-_hosts = None  # of torch.distributed, beside NCCL
 
 
 def world() -> _core.World:
@@ -146,22 +145,9 @@ def of_rank_0(value: Any) -> Any:
 
 
 def on_any_rank(value: bool) -> bool:
-    """True where it is on any rank of the job. Every rank asks."""
-    if get_world_size() == 1:
-        return value
-    if world().backend == "nccl" and _torch_distributed.is_initialized():
-        # The hosts ask each other: the answer of GPUs would wait for their work.
-        told = torch.tensor([value], dtype=torch.int32)
-        _torch_distributed.all_reduce(told, _torch_distributed.ReduceOp.MAX, group=_group_of_hosts())
-        return bool(told.item())
-    return world().any(value)
-
-
-def _group_of_hosts():
-    global _hosts
-    if _hosts is None:
-        _hosts = _torch_distributed.new_group(backend="gloo")
-    return _hosts
+    """True where it is on any rank of the job. Every rank asks, and waits for the others
+    and for the work of its device."""
+    return value if get_world_size() == 1 else world().any(value)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 import torch
 
 from . import comm, model_parallel, zero
-from ._compiled import WholePasses
+from ._compiled import WholePasses, has_compiled
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
@@ -168,8 +168,9 @@ class Engine(torch.nn.Module):
         if self.zero_optimization_stage() == 3:
             _guard_state_dict(module)
             sliced = [parameter for parameter in module.parameters() if zero.is_sliced(parameter)]
-            if sliced or comm.get_world_size() > 1:  # a stage may have none where another has some
-                self._whole_passes = WholePasses(self, module, sliced)
+            compiled = comm.on_any_rank(has_compiled(module))
+            if sliced:
+                self._whole_passes = WholePasses(self, module, sliced, compiled)
 
     def _adopt(self, lr_scheduler, client_optimizer):
         """Takes a schedule of the program's, or shows the configured one."""
@@ -531,7 +532,7 @@ class Engine(torch.nn.Module):
     def destroy(self) -> None:
         """Lets go of the engine's memory. The module keeps what it has."""
         if self._whole_passes is not None:
-            self._whole_passes.close()
+            self._whole_passes.remove()
         zero._engines.discard(self)
 
 
