@@ -18,7 +18,7 @@ import ranks  # noqa: E402
 
 import cairn  # noqa: E402
 
-# Trains until it is stopped. A file says that it has begun.
+# Trains until it is stopped. A file says that it has begun, and has the process's number.
 ENDLESS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -30,7 +30,10 @@ while True:
     engine.step()
     step += 1
     if step == 3:
-        open(os.path.join(sys.argv[2], str(cairn.comm.get_rank())), "w").close()
+        path = os.path.join(sys.argv[2], str(cairn.comm.get_rank()))
+        with open(path + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(path + ".new", path)
 """
 
 
@@ -69,6 +72,15 @@ def train_with_workers(stage):
     return losses
 
 
+def runs(number):
+    """True for the number of a process that has not ended."""
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Processes(unittest.TestCase):
     def start(self, folder, count):
         """Starts ranks of their own session, as a terminal does."""
@@ -98,8 +110,13 @@ class Processes(unittest.TestCase):
                         time.sleep(0.05)
                     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
                     output, _ = process.communicate(timeout=60)
-                    self.assertIn("KeyboardInterrupt", output)
-                    self.assertNotEqual(process.returncode, 0)
+                    self.assertNotEqual(process.returncode, 0, output)
+                    # The launcher gives its ranks some seconds to print what they want.
+                    if count == 1:
+                        self.assertIn("KeyboardInterrupt", output)
+                    for rank in range(count):
+                        with open(os.path.join(folder, str(rank)), encoding="utf-8") as file:
+                            self.assertFalse(runs(int(file.read())), output)
                 finally:
                     try:
                         os.killpg(process.pid, signal.SIGKILL)
