@@ -8,6 +8,7 @@ import torch
 
 from . import comm
 from ._library import _core
+from .moe.experts import Experts
 
 
 def _ask(mpu, what, *kinds):
@@ -32,9 +33,11 @@ def mesh_of(mpu: Any) -> _core.Mesh:
     for what, kinds in (
         ("pipeline stages, which the engine has to run itself; make the model a cairn.pipe.PipelineModule", ("pipeline_model", "pipe")),
         ("ranks that divide sequences, and the engine cannot tell whose gradients are parts", ("sequence", "context")),
+        ("ranks that divide experts; make them a cairn.moe.layer.MoE, without mpu", ("expert_model", "expert")),
     ):
-        if (_ask(mpu, "world_size", *kinds) or 1) > 1:
-            raise _core.UsageError(f"initialize: mpu has {what}")
+        for kind in kinds:  # an mpu may answer for several
+            if (_ask(mpu, "world_size", kind) or 1) > 1:
+                raise _core.UsageError(f"initialize: mpu has {what} (get_{kind}_parallel_world_size() is above 1)")
     if not torch.distributed.is_initialized():
         raise _core.UsageError("initialize: mpu has groups of torch.distributed, which is not initialized")
     tensor = _ranks(mpu, "tensor_model", "slice", "model")
@@ -46,7 +49,18 @@ def slices_of(module: torch.nn.Module, mesh: _core.Mesh) -> list[tuple[str, list
     whole shape, and place of the part. The others are the same on all ranks."""
     size = mesh.size(_core.Axis.tensor)
     slices = []
+    # The marks of DeepSpeed's, on experts that every rank has.
+    whole_experts = {id(each) for part in module.modules() if isinstance(part, Experts) for each in part.parameters()}
     for name, parameter in module.named_parameters():
+        for mark, value, what in (
+            ("allreduce", False, "of an expert that other ranks have not"),
+            ("sequence_parallel", True, "of a layer that sees a part of each sequence"),
+        ):
+            if getattr(parameter, mark, None) is value and id(parameter) not in whole_experts:
+                raise _core.UsageError(
+                    f"initialize: {name} is marked with {mark} = {value}, as a parameter {what}: the engine would add up its "
+                    "gradients over other ranks than mpu means; with mpu, make layers without it"
+                )
         if not (getattr(parameter, "model_parallel", False) or getattr(parameter, "tensor_model_parallel", False)):
             continue
         dim: Optional[int] = getattr(parameter, "partition_dim", None)

@@ -20,8 +20,9 @@ WIDTH, WIDE, TENSOR = 6, 8, 2
 class Mpu:
     """Groups of neighbours that divide layers, and the groups across them."""
 
-    def __init__(self, pipeline=1):
-        self.pipeline = pipeline
+    def __init__(self, *above_1):
+        for kind in above_1:
+            setattr(self, f"get_{kind}_parallel_world_size", lambda: 2)
         world, rank = dist.get_world_size(), dist.get_rank()
         for first in range(0, world, TENSOR):
             group = dist.new_group(range(first, first + TENSOR))
@@ -38,8 +39,11 @@ class Mpu:
     def get_data_parallel_group(self):
         return self.data
 
+    def get_sequence_parallel_world_size(self):
+        return 1
+
     def get_pipe_parallel_world_size(self):
-        return self.pipeline
+        return 1
 
 
 class _Sum(torch.autograd.Function):
@@ -152,7 +156,18 @@ def refusals():
     cairn.init_distributed()
     settings = {"train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "AdamW"}}
     messages = []
-    for mpu, net in ((Mpu(pipeline=2), Mlp()), (Mpu(), Mlp(Mpu(), say_where=False)), (object(), Mlp())):
+    marked = [Mlp(), Mlp()]
+    marked[0].up.allreduce = False
+    marked[1].norm.weight.sequence_parallel = True
+    for mpu, net in (
+        (Mpu("pipe"), Mlp()),
+        (Mpu(), Mlp(Mpu(), say_where=False)),
+        (object(), Mlp()),
+        (Mpu("context"), Mlp()),
+        (Mpu("expert_model"), Mlp()),
+        (Mpu(), marked[0]),
+        (Mpu(), marked[1]),
+    ):
         try:
             cairn.initialize(net, settings, mpu=mpu)
             messages.append("")
@@ -177,10 +192,14 @@ class ModelParallel(unittest.TestCase):
                 self.assertEqual(weights["norm.weight"].shape, (WIDTH,))
 
     def test_what_it_cannot_tell(self):
-        for pipeline, nowhere, no_groups in ranks.run(refusals, 2):
+        for pipeline, nowhere, no_groups, context, experts, of_an_expert, of_a_sequence in ranks.run(refusals, 2):
             self.assertIn("PipelineModule", pipeline)
             self.assertIn("partition_dim", nowhere)
             self.assertIn("get_tensor_model_parallel_group", no_groups)
+            self.assertIn("get_context_parallel_world_size", context)
+            self.assertIn("get_expert_model_parallel_world_size", experts)
+            self.assertIn("up is marked with allreduce = False", of_an_expert)
+            self.assertIn("norm.weight is marked with sequence_parallel = True", of_a_sequence)
 
 
 if __name__ == "__main__":
