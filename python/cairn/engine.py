@@ -15,7 +15,7 @@ from ._compiled import WholePasses, has_compiled
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
-from .moe.experts import DividedExperts
+from .moe.experts import DividedExperts, has_divided_experts
 from .moe.mesh import mesh_of
 from .optimizer import EngineOptimizer, translated
 from .pipe.module import PipelineModule
@@ -57,12 +57,15 @@ def initialize(
             "initialize: mesh_param divides sequences over ranks, which is not built for Python modules; leave it out"
         )
     pipeline = isinstance(model, PipelineModule)
-    experts = DividedExperts(model)
-    if pipeline + (experts.ranks > 1) + (mpu is not None) > 1:
+    divides = has_divided_experts(model)
+    if pipeline:  # one stage may have them where another has none
+        divides = comm.on_any_rank(divides)
+    if pipeline + divides + (mpu is not None) > 1:
         raise _core.UsageError(
             "initialize: a PipelineModule, layers of experts with ep_size above 1, and mpu each divide the ranks in a way "
             "of their own; use one of them"
         )
+    experts = DividedExperts(model)
     if mpu is not None or experts.ranks > 1:
         comm.init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
     mesh = model_parallel.mesh_of(mpu) if mpu is not None else mesh_of(experts.ranks)
@@ -486,7 +489,8 @@ class Engine(torch.nn.Module):
         state = {} if self.global_rank == 0 else None
         done = {}
         for name, parameter in self._names_everywhere():
-            key = (id(parameter), name if self._experts is not None and self._experts.names(name) else "")
+            names = (self._experts.names(name) if self._experts is not None else None) or [name]
+            key = (id(parameter), names.index(name))
             if key not in done:
                 values = self.full_parameter(name)
                 done[key] = values.to(self._compute).cpu() if state is not None else None

@@ -100,13 +100,39 @@ def resume(folder, ep_size, stage):
     return mean_losses(engine, 2, first=2)
 
 
+class Counting(torch.nn.Linear):
+    """An expert that counts its calls."""
+
+    def __init__(self):
+        super().__init__(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+
+
+class TwoNames(torch.nn.Module):
+    """A layer of experts that is used in two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = MoE(4, torch.nn.Linear(4, 4), num_experts=4, ep_size=2, k=1)
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x)[0])[0].square().mean()
+
+
+def state_of_two_names():
+    engine = cairn.initialize(TwoNames(), config(3))[0]
+    state = engine.module_state_dict()
+    aliased = engine.full_parameter("second.deepspeed_moe.experts.deepspeed_experts.3.weight").tolist()
+    return [{name: value.tolist() for name, value in state.items()} if state is not None else None, aliased]
+
+
 def refusals():
     messages = []
     for arguments in (
         dict(use_tutel=True),
         dict(enable_expert_tensor_parallelism=True),
         dict(num_experts=3, ep_size=2),
-        dict(num_experts=4, ep_size=4),
         dict(noisy_gate_policy="Gumbel"),
         dict(k=2, noisy_gate_policy="RSample"),
         dict(k=9),
@@ -124,6 +150,18 @@ def refusals():
         messages.append("")
     except cairn.UsageError as error:
         messages.append(str(error))
+    # The second stage alone has experts; both stages have to raise.
+    stages = cairn.pipe.PipelineModule(
+        [torch.nn.Linear(4, 4), MoE(4, torch.nn.Linear(4, 4), num_experts=2, ep_size=2)],
+        num_stages=2,
+        partition_method="uniform",
+    )
+    for net in (stages, MoE(4, torch.nn.Linear(4, 4), num_experts=4, ep_size=4), MoE(4, Counting(), num_experts=2, ep_size=2)):
+        try:
+            cairn.initialize(net, config())
+            messages.append("")
+        except cairn.UsageError as error:
+            messages.append(str(error))
     return messages
 
 
@@ -179,12 +217,33 @@ class Experts(unittest.TestCase):
             self.assertTrue(torch.equal(one, other))
 
     def test_what_is_not_there(self):
-        texts = ("use_tutel", "enable_expert_tensor", "3 experts", "job's 2 ranks", "Gumbel", "RSample", "k=9", "PipelineModule")
-        for messages in ranks.run(refusals, 2):
+        texts = ("use_tutel", "enable_expert_tensor", "3 experts", "Gumbel", "RSample", "k=9", "PipelineModule")
+        texts += ("PipelineModule", "job's 2 ranks", "0.calls is a buffer")
+        for rank, messages in enumerate(ranks.run(refusals, 2)):
+            self.assertEqual(len(messages), len(texts))
             for text, message in zip(texts, messages):
+                text = text.replace("0.calls", f"{rank}.calls")
                 self.assertIn(text, message)
         with self.assertRaisesRegex(cairn.UsageError, "used_token"):
             MoE(4, torch.nn.Linear(4, 4))(torch.zeros(1, 4), torch.ones(1))
+
+    def test_a_layer_with_two_names(self):
+        (state, aliased), (nothing, same) = ranks.run(state_of_two_names, 2)
+        self.assertIsNone(nothing)
+        self.assertEqual(aliased, same)
+        experts = "deepspeed_moe.experts.deepspeed_experts"
+        for layer in ("first", "second"):
+            for number in range(4):
+                for kind in ("weight", "bias"):
+                    self.assertEqual(
+                        state[f"{layer}.{experts}.{number}.{kind}"], state[f"first.{experts}.{number}.{kind}"]
+                    )
+        self.assertEqual(state[f"first.{experts}.3.weight"], aliased)
+
+    def test_experts_may_have_buffers_where_each_rank_has_all(self):
+        net = MoE(4, Counting(), num_experts=2)
+        self.assertEqual(len(list(net.buffers())), 2)
+        cairn.initialize(net, config())
 
     def test_groups_of_parameters(self):
         net = torch.nn.Sequential(torch.nn.Linear(4, 4), MoE(4, torch.nn.Linear(4, 4), num_experts=2))

@@ -37,8 +37,6 @@ class Experts(torch.nn.Module):
         super().__init__()
         if ranks < 1 or count < 1 or count % ranks != 0:
             raise _core.UsageError(f"moe.layer.MoE: {count} experts cannot be divided evenly by ep_size={ranks}")
-        if ranks > 1 and comm.world().size % ranks != 0:
-            raise _core.UsageError(f"moe.layer.MoE: ep_size={ranks} does not divide the job's {comm.world().size} ranks")
         self.count = count
         self.ranks = ranks
         self.group_name = f"ep_size_{ranks}"
@@ -59,6 +57,11 @@ class Experts(torch.nn.Module):
         return torch.cat(answers, dim=1)
 
 
+def has_divided_experts(module: torch.nn.Module) -> bool:
+    """True where ranks divide experts of the module."""
+    return any(isinstance(part, Experts) and part.ranks > 1 for part in module.modules())
+
+
 class DividedExperts:
     """The parameters of a module that belong to experts which ranks divide, under the
     names that they have on each of these ranks."""
@@ -74,19 +77,25 @@ class DividedExperts:
                 "choose one ep_size (and 1) for all layers"
             )
         self.ranks = sizes.pop() if sizes else 1
+        for path, layer in layers.items():
+            for name, _ in layer.deepspeed_experts.named_buffers():
+                raise _core.UsageError(
+                    f"moe.layer.MoE: {path}.deepspeed_experts.{name} is a buffer of an expert, and ranks that divide the experts "
+                    "would take each other's; make it a parameter with requires_grad=False, or keep all experts with ep_size=1"
+                )
         self._names: dict[str, list[str]] = {}  # by any of the names
-        own = {name for name, _ in module.named_parameters()}
+        own = {name for name, _ in module.named_parameters()}  # the first of several names
         self.own: list[str] = []
         for path, layer in layers.items():
             prefix = f"{path}.deepspeed_experts." if path else "deepspeed_experts."
             here = len(layer.deepspeed_experts)
             for number, (_, expert) in enumerate(layer.deepspeed_experts.named_children()):
-                for rest, _ in expert.named_parameters():
+                for rest, _ in expert.named_parameters(remove_duplicate=False):
                     names = [f"{prefix}{rank * here + number}.{rest}" for rank in range(self.ranks)]
                     mine = names[comm.world().rank % self.ranks]
                     if mine in own:
                         self.own.append(mine)
-                        self._names.update(dict.fromkeys(names, names))
+                    self._names.update(dict.fromkeys(names, names))
 
     def names(self, name: str) -> Optional[list[str]]:
         """The names by rank that a parameter has in its place, or none: it is no expert's."""

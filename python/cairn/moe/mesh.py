@@ -15,6 +15,8 @@ def mesh_of(ranks: int) -> Optional[_core.Mesh]:
     Every rank asks for it at the same time."""
     if ranks == 1:
         return None
+    if comm.world().size % ranks != 0:
+        raise _core.UsageError(f"moe.layer.MoE: ep_size={ranks} does not divide the job's {comm.world().size} ranks")
     if ranks not in _meshes:
         _meshes[ranks] = _core.Mesh.of_experts(comm.world(), ranks)
     return _meshes[ranks]
