@@ -29,6 +29,8 @@ def plan(
             net = Net()
         cairn.plan(net, "ds.json", ranks=8)["memory_bytes_per_rank"]["total"]
 
+    Layers of experts are made with the `ep_size` of the training, which divides `ranks`.
+
     `memory_bytes_per_rank` has the states of the training by kind; activations come on top.
     `cluster` is a name that `cairn plan --clusters` lists, or a file: then `gpu`,
     `gpu_memory_bytes` and `left_for_activations` are there, too. For a model of Hugging
@@ -43,7 +45,9 @@ def plan(
     stage, memory = _core.plan_states(net, settings, ranks, on_gpu, experts.ranks, experts.own)
     result: dict[str, Any] = {
         "ranks": ranks,
-        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "parameters": sum(
+            parameter.numel() * (experts.ranks if name in experts.own else 1) for name, parameter in net.named_parameters()
+        ),
         "zero_stage": stage,
         "memory_bytes_per_rank": memory,
     }

@@ -41,6 +41,24 @@ class Plans(unittest.TestCase):
         for kind in ("parameters", "gradients", "optimizer"):  # buckets are padded
             self.assertAlmostEqual(planned[kind] / held[kind], 1, 1, kind)
 
+    def test_experts_that_ranks_divide(self):
+        def net(ep_size):
+            return cairn.moe.layer.MoE(32, torch.nn.Linear(32, 32), num_experts=4, ep_size=ep_size)
+
+        elements = sum(parameter.numel() for parameter in net(1).parameters())
+        for ep_size, of_rank in ((1, elements), (2, elements - 2 * 33 * 32)):
+            planned = cairn.plan(net(ep_size), config(0), ranks=8)
+            self.assertEqual(planned["parameters"], elements)
+            self.assertEqual(planned["memory_bytes_per_rank"]["optimizer"], 12 * of_rank)
+        # Four ranks share the states of each expert, eight those of the gate.
+        memory = cairn.plan(net(2), config(1), ranks=8)["memory_bytes_per_rank"]
+        self.assertEqual(memory["optimizer"], 12 * (2 * 33 * 32 // 4 + 4 * 32 // 8))
+        for ranks in (1, 3):
+            with self.assertRaisesRegex(cairn.UsageError, f"{ranks} ranks.*experts 2"):
+                cairn.plan(net(2), config(1), ranks=ranks)
+        with self.assertRaisesRegex(cairn.UsageError, "4294967296 ranks"):
+            cairn.plan(net(1), config(1), ranks=2**32)
+
     def test_what_a_gpu_leaves(self):
         planned = cairn.plan(nets.fresh(), config(3), ranks=8, cluster="dgx-h100")
         self.assertIn("H100", planned["gpu"])

@@ -2,6 +2,7 @@
 #include "nn/counting_allocator.h"
 #include "support/run_ranks.h"
 
+#include <cairn/base/error.h>
 #include <cairn/engine/initialize.h>
 #include <cairn/engine/states_estimate.h>
 #include <gtest/gtest.h>
@@ -106,6 +107,18 @@ TEST(Memory, FollowsTheFormula) {
         }
       }
     });
+  }
+}
+
+TEST(Memory, NoEstimateForRanksThatCannotDivideTheModel) {
+  const Wide net;
+  config::Config config =
+      config::Config::load({.json = R"({"train_micro_batch_size_per_gpu": 1,
+                   "zero_optimization": {"stage": 1}})"});
+  config.flags.distributed.expert_parallel = 2;
+  for (const std::int64_t ranks : {1LL, 3LL, 1LL << 32}) {
+    config.world_size = ranks;
+    EXPECT_THROW(estimate_states(net, config, false), UsageError) << ranks;
   }
 }
 

@@ -32,7 +32,8 @@ struct StatesEstimate {
 ///       {.file = "ds.json", .world_size = 8});
 ///   cairn::estimate_states(*net, config).describe();
 ///
-/// Throws ConfigError for settings that cannot be combined.
+/// Throws ConfigError for settings that cannot be combined, and UsageError for
+/// ranks that are no multiple of the degrees of parallelism.
 StatesEstimate estimate_states(
     const torch::nn::Module& module,
     const config::Config& config,
