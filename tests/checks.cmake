@@ -6,7 +6,7 @@ endforeach()
 
 # The real program under kills, stops, broken disks and flipped bits: one case of each kind.
 add_test(NAME tree.drills COMMAND ${PROJECT_SOURCE_DIR}/tools/drills/run.py --build ${PROJECT_BINARY_DIR})
-set_tests_properties(tree.drills PROPERTIES LABELS whole-tree TIMEOUT 300)
+set_tests_properties(tree.drills PROPERTIES LABELS whole-tree PROCESSORS 2 TIMEOUT 900)
 
 add_test(NAME tree.setup COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/setup_test.sh)
 add_test(NAME tree.consumer COMMAND ${PROJECT_SOURCE_DIR}/tools/check_consumer.sh ${PROJECT_BINARY_DIR})

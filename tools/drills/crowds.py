@@ -1,6 +1,7 @@
 """Many launches at once, and readers that stall."""
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -40,6 +41,15 @@ def trainings_at_once(drill):
     drill.count("launches", number)
 
 
+def read_to_end(fd, seconds):
+    """Reads a pipe until its writers are gone."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 0.1)[0] and not os.read(fd, 1 << 16):
+            return
+    raise Failed(f"it still writes after {seconds} s")
+
+
 def stalled_reader(drill):
     """Nobody reads the output while ranks write, and then one is killed."""
     reading, writing = os.pipe()
@@ -48,8 +58,10 @@ def stalled_reader(drill):
          "sh", "-c", "exec yes"], output=writing)
     os.close(writing)
     try:
-        end = time.monotonic() + 20
-        while len(ranks := program.ranks()) < 2 and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while len(ranks := program.ranks()) < 2:
+            if time.monotonic() > end:
+                raise Failed(f"only ranks {sorted(ranks)} have started")
             time.sleep(0.02)
         time.sleep(drill.random.uniform(0.2, 1))
         victim = ranks[drill.random.randint(0, 1)]
@@ -60,8 +72,7 @@ def stalled_reader(drill):
             if time.monotonic() > end:
                 raise Failed("the other rank is not ended")
             time.sleep(0.02)
-        while os.read(reading, 1 << 16):  # and now somebody reads again
-            pass
+        read_to_end(reading, 20)  # and now somebody reads again
         if (code := program.process.wait(10)) != 137:
             raise Failed(f"ended with {code} instead of 137")
         program.expect_nothing_left()

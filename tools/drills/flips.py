@@ -29,7 +29,11 @@ def flips_in_checkpoints(drill):
     code, text = program.wait(120)
     no_crash(code, text)
     drill.count("mutations", len(where))
-    for one in json.loads(text[text.index("["):text.rindex("]") + 1]):
+    try:
+        told = json.loads(text[text.index("["):text.rindex("]") + 1])
+    except ValueError:
+        raise Failed(f"verify (exit code {code}) writes no JSON:\n{text[-2000:]}") from None
+    for one in told:
         if not one["faults"]:
             raise Failed(f"believed: {where.pop(one['path'])}")
         where.pop(one["path"])

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import crowds
 import disks
@@ -100,6 +101,9 @@ def run_cases(drill, function, cases, seed):
         except Failed as failure:
             failures += 1
             print(f"FAILED {function.__name__} --seed {own}: {failure}", flush=True)
+        except Exception:  # a fault of the drill itself; the others go on
+            failures += 1
+            print(f"FAILED {function.__name__} --seed {own}:\n{traceback.format_exc()}", flush=True)
     told = [f"{number} {what}" for what, number in drill.counts.items()]
     told += [f"{what} at most {seconds:.1f} s" for what, seconds in drill.times.items()]
     row = (function.__name__, cases, cases - failures, f"{time.monotonic() - started:.0f} s",

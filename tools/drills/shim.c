@@ -2,13 +2,13 @@
 // kill. CAIRN_SHIM says which: ACTION:CALLS:AT:FOLDER, for example
 // `eio:fsync:3:/data/run`.
 //
-// ACTION is eio (the call fails), full (this one and all later ones that need
-// room fail with ENOSPC), hang (it never returns) or kill (SIGKILL, after half
-// of the bytes were written). CALLS is write, fsync, open, rename or any. AT is
-// the number of the call, counted in each process from 1. FOLDER is where the
-// files lie; other files are left alone. Only the rank CAIRN_SHIM_RANK is
-// concerned, if it is set. The file CAIRN_SHIM_MET gets the call and the path
-// when the fault occurs.
+// ACTION is eio (the call fails), full (this one and all later writes, opens to
+// change a file and links fail with ENOSPC), hang (it never returns) or kill
+// (SIGKILL, after half of the bytes were written). CALLS is write, fsync, open,
+// rename or any. AT is the number of the call, counted in each process from 1.
+// FOLDER is where the files lie; other files are left alone. Only the rank
+// CAIRN_SHIM_RANK is concerned, if it is set. The file CAIRN_SHIM_MET gets the
+// call and the path when the fault occurs.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -20,8 +20,10 @@ def stop(drill, ranks):
         else:
             wait_for_steps(program, save)
         victim = drill.random.randrange(ranks)
-        end = time.monotonic() + 30
-        while len(pids := program.ranks()) < ranks and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while len(pids := program.ranks()) < ranks:
+            if time.monotonic() > end or program.process.poll() is not None:
+                raise Failed(f"only ranks {sorted(pids)} have started")
             time.sleep(0.02)
         os.kill(pids[victim], signal.SIGSTOP)
         stopped = time.monotonic()
@@ -37,7 +39,7 @@ def stop(drill, ranks):
 
 
 def wait_for_steps(program, save):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not list(save.glob("*/manifest.json")):
         if time.monotonic() > end or program.process.poll() is not None:
             raise Failed("it does not come to its first save")
