@@ -14,11 +14,14 @@ export CAIRN_GPU=0 CAIRN_PRESET=asan
 build=build/asan
 logs=$build/sanitized
 
+# Prints the test programs of a folder.
+programs_of() { sed -nE 's/^ *cairn_test\(([A-Za-z0-9_]+).*/\1/p' "tests/$1/CMakeLists.txt"; }
+
 parts=("$@")
 if ((${#parts[@]} == 0)); then
   for list in tests/*/CMakeLists.txt; do
     part=$(basename "$(dirname "$list")")
-    grep -q "cairn_test(${part}_test" "$list" && parts+=("$part")
+    [[ -n $(programs_of "$part") ]] && parts+=("$part")
   done
 fi
 
@@ -32,21 +35,35 @@ mkdir -p "$logs"
 rows=()
 failures=0
 for part in "${parts[@]}"; do
-  log=$logs/$part.log
+  mapfile -t programs < <(programs_of "$part")
+  if ((${#programs[@]} == 0)); then
+    rows+=("| $part | not built | | | it has no tests |")
+    ((++failures))
+    continue
+  fi
+  log=$logs/$part.build.log
   started=$SECONDS
-  if ! bash -c 'source tools/setup.sh; cairn_setup test; cairn_build "$@"' - "${part}_test" >"$log" 2>&1; then
+  if ! bash -c 'source tools/setup.sh; cairn_setup test; cairn_build "$@"' - "${programs[@]}" >"$log" 2>&1; then
     rows+=("| $part | not built | | | see $log |")
     ((++failures))
     continue
   fi
   built=$((SECONDS - started))
   started=$SECONDS
-  timeout 3600 "$build/tests/$part/${part}_test" --gtest_brief=1 >"$log" 2>&1
-  status=$?
-  # Reports of processes that a test has started are in the log, too.
-  found=$(grep -cE 'ERROR: AddressSanitizer|runtime error:' "$log")
-  passed=$(sed -nE 's/.*\[  PASSED  \] ([0-9]+) tests?.*/\1/p' "$log" | tail -n 1)
-  rows+=("| $part | ${passed:-0} passed, exit code $status | $found | $built s, $((SECONDS - started)) s | |")
+  status=0
+  for program in "${programs[@]}"; do
+    timeout 3600 "$build/tests/$part/$program" --gtest_brief=1 || status=$?
+  done >"$logs/$part.log" 2>&1
+  # Tests that ctest runs once more, with another environment: NAME.tcp.Suite.Test.
+  again=$(IFS='|'; echo "${programs[*]}")
+  timeout 3600 ctest --test-dir "$build/tests/$part" -R "^($again)\\.[a-z]" --output-on-failure \
+    >"$logs/$part.again.log" 2>&1 || status=$?
+  # Reports of processes that a test has started are in the logs, too.
+  found=$(cat "$logs/$part.log" "$logs/$part.again.log" | grep -cE 'ERROR: AddressSanitizer|runtime error:')
+  passed=$(cat "$logs/$part.log" "$logs/$part.again.log" |
+    sed -nE 's/.*\[  PASSED  \] ([0-9]+) tests?.*/\1/p; s/^ *[0-9]+\/[0-9]+ Test.* (Passed) .*/1/p' |
+    awk '{ sum += $1 } END { print sum + 0 }')
+  rows+=("| $part | $passed passed, exit code $status | $found | $built s, $((SECONDS - started)) s | |")
   ((status == 0 && found == 0)) || ((++failures))
 done
 printf '| part | tests | reports | build, run | |\n|---|---|---|---|---|\n'
