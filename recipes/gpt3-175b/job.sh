@@ -16,7 +16,8 @@
 set -euo pipefail
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 export MASTER_ADDR=${hosts[0]}
-export CAIRN_JOB_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+CAIRN_JOB_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+export CAIRN_JOB_SECRET
 # Jobs that share a node must not share a port.
 export MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export CUDA_DEVICE_MAX_CONNECTIONS=1

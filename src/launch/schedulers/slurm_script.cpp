@@ -26,7 +26,8 @@ constexpr std::string_view rendezvous = R"(
 set -euo pipefail
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 export MASTER_ADDR=${hosts[0]}
-export CAIRN_JOB_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+CAIRN_JOB_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+export CAIRN_JOB_SECRET
 )";
 
 /// A directive with its value. sbatch reads quotes and backslashes as a shell
