@@ -106,12 +106,14 @@ std::optional<std::uint64_t> lock_limit(pid_t pid) {
       : std::nullopt;
 }
 
-/// True for processes of this user. Others may carry any limit, and only root
-/// could kill them.
-bool is_ours(pid_t pid) {
+/// True for processes that this user may kill. Those of a launcher that root
+/// has started may have become another user's.
+bool may_be_ours(pid_t pid) {
+  const uid_t user = ::geteuid();
   struct stat info {};
-  return ::stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 &&
-      info.st_uid == ::geteuid();
+  return user == 0 ||
+      (::stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 &&
+       info.st_uid == user);
 }
 
 bool contains(const std::vector<pid_t>& pids, pid_t pid) {
@@ -137,7 +139,7 @@ std::vector<pid_t> processes_of_launch(std::string_view id) {
   std::vector<pid_t> found;
   for (const pid_t pid : all_processes()) {
     if (has_entry(read_proc(pid, "environ"), entry) ||
-        (is_ours(pid) && lock_limit(pid) == limit)) {
+        (may_be_ours(pid) && lock_limit(pid) == limit)) {
       found.push_back(pid);
     }
   }

@@ -24,7 +24,7 @@ std::string make_launch_id();
 std::uint64_t lock_limit_of(std::string_view launch_id);
 
 /// Processes whose environment held the id when they started, and those of this
-/// user that carry its lock limit.
+/// user that carry its lock limit; for root, those of any user.
 std::vector<pid_t> processes_of_launch(std::string_view id);
 
 /// Living descendants of `root`, without those in `spared` and their
