@@ -209,7 +209,9 @@ int main(int count, char** arguments) {
       return 2;
     }
   }
-  const int ports[2] = {cairn::launch::free_port(), cairn::launch::free_port()};
+  const auto one = cairn::launch::free_port();
+  const auto other = cairn::launch::free_port();
+  const int ports[2] = {one.number, other.number};
   for (int rank = 1; rank < options.ranks; ++rank) {
     if (::fork() == 0) {
       run_rank(rank, ports, options);

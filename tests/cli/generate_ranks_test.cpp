@@ -137,7 +137,8 @@ TEST(GenerateOnRanks, ContinuesFilesAndFindsBeams) {
 /// Any launcher that sets torchrun's variables.
 TEST(GenerateOnRanks, StartsAsTorchrunStartsRanks) {
   std::vector<std::unique_ptr<Command>> ranks;
-  const int port = launch::free_port();
+  const auto meeting = launch::free_port();
+  const int port = meeting.number;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back(std::make_unique<Command>(
         cairn(

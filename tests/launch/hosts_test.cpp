@@ -148,6 +148,28 @@ TEST_F(Hosts, ShareASecretThatNoCommandLineShows) {
       ElementsAre(first[0], "0"));
 }
 
+TEST_F(Hosts, KeepTheUsersSecretOffCommandLines) {
+  const std::string seen = (folder_.path() / "seen").string();
+  // The pattern does not find itself on the command line of the script.
+  const Words words = shell(
+      "cat /proc/[0-9]*/cmdline > " + seen +
+          "$RANK; echo $CAIRN_JOB_SECRET; grep -ac 'of[-]mine' " + seen +
+          "$RANK || true",
+      {"--env=CAIRN_JOB_SECRET"});
+  const auto result = launch(words, {{"CAIRN_JOB_SECRET", "one-of-mine"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      lines_after(result.out, label(b_, 2)),
+      ElementsAre("one-of-mine", "0"));
+}
+
+TEST_F(Hosts, HaveASecretWhereAnEmptyOneIsSet) {
+  const auto result =
+      launch(shell("echo ${#CAIRN_JOB_SECRET}"), {{"CAIRN_JOB_SECRET", ""}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(lines_after(result.out, label(b_, 2)), ElementsAre("64"));
+}
+
 TEST_F(Hosts, AreStoppedWhenARankFailsElsewhere) {
   // The rank beside the failing one takes its time, and the ranks of the other
   // host fail in turn as soon as they are stopped: still the first is reported.

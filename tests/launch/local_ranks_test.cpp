@@ -3,6 +3,7 @@
 
 #include <cairn/base/file.h>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -92,6 +94,15 @@ TEST(LocalRanks, ShareASecretThatNobodyElseHas) {
   EXPECT_EQ(
       launch(shell(1, tell), {{"CAIRN_JOB_SECRET", "mine"}}).out,
       "[0] mine\n");
+  EXPECT_THAT(
+      launch(shell(1, tell), {{"CAIRN_JOB_SECRET", ""}}).out,
+      MatchesRegex("\\[0\\] [0-9a-f]{64}\n"));
+  for (const auto& wrong :
+       {std::string("two\nlines"), std::string(1025, 'x')}) {
+    const auto result = launch(shell(1, tell), {{"CAIRN_JOB_SECRET", wrong}});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("CAIRN_JOB_SECRET"));
+  }
   EXPECT_THAT(
       launch(shell(1, tell, {"--dry-run"})).out,
       Not(HasSubstr("SECRET=")));
@@ -440,26 +451,69 @@ TEST(LocalRanks, AStoppedOneIsBlamedForWhatOthersMiss) {
   EXPECT_THAT(result.err, Not(HasSubstr("rank 1 (pid")));
 }
 
-TEST(LocalRanks, APausedJobIsLeftAlone) {
-  // Every rank is stopped: somebody wants it, and nobody waits for them.
+/// Waits until a process is stopped or has ended.
+void wait_until_still(pid_t pid) {
+  while (true) {
+    const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+    const auto bracket = stat.rfind(')');
+    if (bracket == std::string::npos ||
+        std::string_view("TZX").find(stat.at(bracket + 2)) !=
+            std::string_view::npos) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+/// Pauses a job for longer than its timeout. Rank 2, if there is one, has ended
+/// before. The launcher sees both stops at once, since it is stopped meanwhile.
+Result pause_and_go_on(int ranks) {
   const TemporaryFolder folder;
-  const std::string pid = (folder.path() / "pid").string();
+  const std::string path = folder.path().string();
   Command command(
       launch_words(shell(
-          2,
-          "echo $$ > '" + pid +
-              "'$RANK; kill -STOP $$; echo rank $RANK is on")),
-      {{"CAIRN_COLLECTIVE_TIMEOUT", "1"}});
+          ranks,
+          "echo $$ > '" + path +
+              "/pid'$RANK; echo ready $RANK; [ $RANK = 2 ] && exit 0; "
+              "while ! [ -e '" +
+              path + "/go' ]; do sleep 0.01; done; echo rank $RANK is on")),
+      {{"CAIRN_COLLECTIVE_TIMEOUT", "2"}});
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < ranks; ++rank) {
+    command.wait_for(fmt::format("ready {}", rank));
+    pids.push_back(std::stoi(read_text(fmt::format("{}/pid{}", path, rank))));
+  }
+  command.send(SIGSTOP);
+  wait_until_still(command.pid());
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank < 2) {
+      ::kill(pids.at(rank), SIGSTOP);
+    }
+    wait_until_still(pids.at(rank));
+  }
+  command.send(SIGCONT);
   command.wait_for_error("rank 0 (pid");
   command.wait_for_error("rank 1 (pid");
   // Longer than the timeout: nothing happens in this time.
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-  for (const char* rank : {"0", "1"}) {
-    ::kill(std::stoi(read_text(pid + rank)), SIGCONT);
-  }
-  const Result result = command.finish();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  folder.write("go", "");
+  ::kill(pids[0], SIGCONT);
+  ::kill(pids[1], SIGCONT);
+  return command.finish();
+}
+
+TEST(LocalRanks, APausedJobIsLeftAlone) {
+  // Every rank is stopped: somebody wants it, and nobody waits for them.
+  const Result result = pause_and_go_on(2);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rank 0 is on"));
+  EXPECT_THAT(result.out, HasSubstr("rank 1 is on"));
+}
+
+TEST(LocalRanks, APausedJobWithAFinishedRankIsLeftAlone) {
+  const Result result = pause_and_go_on(3);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("rank 1 is on"));
 }
 
 TEST(LocalRanks, OnlyTheLastTwentyLinesAreShown) {

@@ -1,6 +1,7 @@
 #include "launch/internal/free_port.h"
 #include "launch/internal/job.h"
 #include "launch/launched.h"
+#include "launch/supervise/suspension.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -17,6 +18,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,21 +100,59 @@ TEST(RunNode, WaitsTwiceAsLongEachTime) {
   }
 }
 
-TEST(FreePort, IsAnotherOneForARestartAndForAnotherLauncher) {
-  const int port = free_port();
-  EXPECT_NE(free_port(1), port);
+/// Ports that another process chooses: so many that one of `claimed` would be
+/// among them, were it not for the claims.
+bool another_process_chooses(const std::set<int>& claimed) {
   const pid_t other = ::fork();
   if (other == 0) {
-    ::_exit(free_port() == port ? 1 : 0);
+    std::vector<FreePort> ports;
+    int code = 0;
+    for (int i = 0; i < 400; ++i) {
+      ports.push_back(free_port());
+      code |= static_cast<int>(claimed.contains(ports.back().number));
+    }
+    ::_exit(code);
   }
   int status = -1;
   ::waitpid(other, &status, 0);
-  EXPECT_EQ(status, 0) << "two launchers have chosen the same port";
+  return status != 0;
+}
+
+TEST(Suspension, MovesADeadlineBehindItself) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  // A stop 4 s ago may last 6 s longer, and the launcher sleeps until then. It
+  // is suspended for an hour: afterwards the 6 s are still there.
+  EXPECT_EQ(suspended_time(seconds(3600), seconds(6)), seconds(3600));
+  // Woken in time, or a little late by load, it was not suspended.
+  EXPECT_EQ(suspended_time(seconds(6), seconds(6)), seconds(0));
+  EXPECT_EQ(suspended_time(milliseconds(6900), seconds(6)), seconds(0));
+  EXPECT_EQ(suspended_time(seconds(2), seconds(6)), seconds(0));
+  EXPECT_EQ(suspended_time(seconds(3600), milliseconds(-1)), seconds(0));
+}
+
+TEST(FreePort, IsNobodyElsesWhileItIsClaimed) {
+  std::vector<FreePort> ports;
+  std::set<int> numbers;
+  for (int i = 0; i < 400; ++i) {
+    ports.push_back(free_port());
+    numbers.insert(ports.back().number);
+  }
+  EXPECT_EQ(numbers.size(), ports.size());
+  EXPECT_FALSE(another_process_chooses(numbers));
+}
+
+TEST(FreePort, IsBelowThoseOfServicesAndConnections) {
+  for (int i = 0; i < 50; ++i) {
+    const int port = free_port().number;
+    EXPECT_GE(port, 20000);
+    EXPECT_LT(port, 30000);
+  }
 }
 
 TEST(FreePort, CanBeListenedOn) {
-  const int port = free_port();
-  EXPECT_GT(port, 1023);
+  const auto chosen = free_port();
+  const int port = chosen.number;
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -1,6 +1,7 @@
 #include "base/internal/freed_memory.h"
 #include "base/internal/job_secret.h"
 #include "cli/launch/launch_flags.h"
+#include "cli/launch/patience.h"
 #include "cli/program/command.h"
 #include "cli/tune/tune_by_launcher.h"
 #include "launch/internal/free_port.h"
@@ -42,6 +43,11 @@ std::filesystem::path own_executable() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
 
+bool is_this_program(const std::string& word) {
+  std::error_code other;
+  return std::filesystem::equivalent(word, own_executable(), other);
+}
+
 /// Chooses the program. A bare word that is a cairn command means that command,
 /// even if a program of that name is on PATH: a job must not depend on other
 /// installed programs.
@@ -49,14 +55,10 @@ Program choose_program(const LaunchFlags& flags) {
   Program program{
       .command = flags.program,
       .takes_local_rank = !flags.no_local_rank};
-  std::error_code other;
   if (is_command(flags.program.front())) {
     program.command.insert(program.command.begin(), own_executable().string());
     program.takes_local_rank = false; // it reads the environment
-  } else if (std::filesystem::equivalent(
-                 flags.program.front(),
-                 own_executable(),
-                 other)) {
+  } else if (is_this_program(flags.program.front())) {
     program.takes_local_rank = false;
   } else if (!flags.no_python && flags.program.front().ends_with(".py")) {
     // DeepSpeed's launcher runs scripts in the same way. With -u a script's
@@ -115,6 +117,20 @@ void check_not_shared(const Variables& chosen) {
   }
 }
 
+/// The secret that the user has chosen, by a variable of the ranks or of this
+/// process; empty when there is none. Throws ConfigError.
+std::string chosen_secret(const Variables& variables) {
+  const char* const own = std::getenv(job_secret_variable);
+  std::string secret = own == nullptr ? "" : own;
+  for (const auto& [name, value] : variables) {
+    if (name == job_secret_variable) {
+      secret = value;
+    }
+  }
+  check_secret(secret);
+  return secret;
+}
+
 /// Starts the ranks of this node.
 int launch_node(
     const LaunchFlags& flags,
@@ -149,17 +165,20 @@ int launch_node(
   }
   // Launchers that people start on each node have no way to agree on a secret.
   const bool makes_secret = !flags.dry_run && world.hosts.size() == 1 &&
-      !is_chosen(job_secret_variable);
+      chosen_secret(options.environment).empty();
   const Variables environment = options.environment;
   const int before = restarts_before();
+  FreePort port; // the claim lasts as long as the job
   const auto plan = [&](int restarts) {
     options.environment = environment;
     if (makes_secret) {
       options.environment.emplace_back(job_secret_variable, new_job_secret());
     }
     options.restart_count = before + restarts;
-    options.master_port =
-        world.master_port ? *world.master_port : free_port(restarts);
+    if (!world.master_port) {
+      port = free_port(); // not that of the start before, still claimed
+    }
+    options.master_port = world.master_port.value_or(port.number);
     auto node = plan_node(world, node_rank, machine, program, options);
     if (!flags.job.is_node_launcher && !flags.dry_run) {
       check_program(node);
@@ -258,13 +277,17 @@ int launch_hosts(
     const LaunchFlags& flags,
     const JobRanks& world,
     const Logger& logger) {
-  const auto environment = environment_for_hosts(flags);
-  const char* const own_secret = std::getenv(job_secret_variable);
+  auto environment = environment_for_hosts(flags);
+  const std::string own_secret = chosen_secret(environment);
+  // It goes to stdin instead: all users of a machine see its command lines.
+  std::erase_if(environment, [](const auto& variable) {
+    return variable.first == job_secret_variable;
+  });
   const int before = restarts_before();
   const auto plan = [&](int restarts) {
     std::vector<HostCommand> commands;
     const std::string secret =
-        own_secret == nullptr ? new_job_secret() : own_secret;
+        own_secret.empty() ? new_job_secret() : own_secret;
     for (std::size_t node = 0; node < world.hosts.size(); ++node) {
       const auto& host = world.hosts[node].name;
       RemoteLauncher launcher{
@@ -384,6 +407,12 @@ int run_launch(const Arguments& arguments) {
          .remedy = "say which node this is"});
   }
   flags.job.grace = milliseconds(flags.grace);
+  if (is_command(flags.program.front()) ||
+      is_this_program(flags.program.front())) {
+    if (const auto timeout = timeout_of_command(flags.program)) {
+      flags.job.patience = *timeout;
+    }
+  }
   flags.job.first_delay = milliseconds(flags.restart_delay);
   flags.job.colour = use_color(flags.color);
   const Logger logger;

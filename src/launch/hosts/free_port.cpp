@@ -1,27 +1,42 @@
 #include "launch/internal/free_port.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
 
 namespace cairn::launch {
 namespace {
 
-// Linux gives ports from 32768 on to connections, whoever makes them.
 constexpr int first_port = 20000;
-constexpr int end_of_ports = 32768;
 
-/// Ports that lie between those of two launchers with neighbouring pids, for
-/// their restarts.
-constexpr int ports_of_a_launcher = 8;
+/// The end of the ports to choose from. Kubernetes gives those from 30000 on to
+/// services, and Linux gives those of a range of its own, usually from 32768
+/// on, to connections, whoever makes them.
+int end_of_ports() {
+  constexpr int usual = 30000;
+  constexpr int fewest = 1000;
+  int first_of_connections = 0;
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  return range >> first_of_connections &&
+          first_of_connections >= first_port + fewest
+      ? std::min(first_of_connections, usual)
+      : usual;
+}
 
 bool is_free(int port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -36,15 +51,36 @@ bool is_free(int port) {
           sizeof address) == 0;
 }
 
+/// The claim on a port: an abstract socket, whose names belong to the network
+/// namespace as ports do. Null when another has it; an empty descriptor where
+/// the system has no such sockets.
+std::optional<UniqueFd> claim(int port) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string name = fmt::format("cairn-port-{}", port);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, name.size()); // after a null byte
+  const auto size =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (!fd ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) ==
+          0) {
+    return fd;
+  }
+  return errno == EADDRINUSE ? std::nullopt : std::optional(UniqueFd());
+}
+
 } // namespace
 
-int free_port(int restarts) {
-  constexpr int count = end_of_ports - first_port;
-  const int begin = ::getpid() % count * ports_of_a_launcher + restarts;
+FreePort free_port() {
+  const int count = end_of_ports() - first_port;
+  std::random_device random;
+  const int begin = std::uniform_int_distribution(0, count - 1)(random);
   for (int i = 0; i < count; ++i) {
     const int port = first_port + (begin + i) % count;
-    if (is_free(port)) {
-      return port;
+    auto claimed = claim(port);
+    if (claimed && is_free(port)) {
+      return {port, std::move(*claimed)};
     }
   }
   throw CommError(

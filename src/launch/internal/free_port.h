@@ -1,11 +1,19 @@
 #pragma once
 
+#include <cairn/base/file.h>
+
 namespace cairn::launch {
 
-/// A TCP port that nothing on this machine listens on right now. Launchers that
-/// ask at the same time get different ones, as the system would not promise,
-/// and so does a launcher that has started its job again. Throws CommError when
-/// there is none.
-int free_port(int restarts = 0);
+/// A TCP port, and the claim on it.
+struct FreePort {
+  int number = 0;
+  UniqueFd claim; ///< holds off other launchers while it is open
+};
+
+/// A TCP port that nothing listened on when it was chosen. While its claim is
+/// open, no other call returns it that shares our network, be it in this
+/// process, in another one or in another container. Programs that are not
+/// Cairn's do not know of the claim. Throws CommError when there is no port.
+FreePort free_port();
 
 } // namespace cairn::launch

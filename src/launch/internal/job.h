@@ -20,6 +20,9 @@ struct JobOptions {
   std::chrono::milliseconds longest_delay{60000};
   /// Time that a rank gets to stop before it is killed with SIGKILL.
   std::chrono::milliseconds grace{5000};
+  /// Time that a rank may be stopped while others wait for it, unless
+  /// CAIRN_COLLECTIVE_TIMEOUT in its environment says another.
+  std::chrono::seconds patience{600};
   std::filesystem::path log_dir; ///< folder for rank_N.log; empty: no logs
   bool colour = false;           ///< colours the labels of the lines
   /// True when another launcher has started this one and reads its stdout and

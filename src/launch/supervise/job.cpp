@@ -103,6 +103,7 @@ int run(
     bool lends_terminal = false) {
   const SupervisionOptions supervision{
       .grace = options.grace,
+      .patience = options.patience,
       .colour = options.colour,
       .is_node_launcher = options.is_node_launcher,
       .lends_terminal = lends_terminal};

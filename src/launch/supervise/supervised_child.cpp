@@ -45,7 +45,7 @@ SupervisedChild::SupervisedChild(
   pid_ = process.pid;
   started_ = process.started;
   input_ = std::move(process.input);
-  if (input_ && !spec.first_line.empty()) {
+  if (input_ && spec.kind == ChildSpec::Kind::launcher) {
     // A pipe holds it. A launcher that is gone says so in another way.
     const std::string line = spec.first_line + "\n";
     [[maybe_unused]] const auto written =

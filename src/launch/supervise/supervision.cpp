@@ -8,6 +8,7 @@
 #include "launch/supervise/sentinel.h"
 #include "launch/supervise/subreaper.h"
 #include "launch/supervise/supervised_child.h"
+#include "launch/supervise/suspension.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -20,6 +21,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -30,20 +32,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Milliseconds that poll() may wait until a time; 0 when it is over.
+/// Milliseconds that poll() may wait until a time; 0 when it is over, and fewer
+/// than all when an int cannot hold them.
 int poll_time_until(Clock::time_point time) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now());
-  return static_cast<int>(std::max<long>(left.count(), 0));
+  return static_cast<int>(
+      std::clamp<long>(left.count(), 0, std::numeric_limits<int>::max()));
 }
 
 /// Time that a rank has to fail by itself after others have failed because of
 /// it.
 constexpr std::chrono::milliseconds time_for_cause{5000};
 
-/// Time that the other ranks wait for a stopped one: as long as they wait for
-/// a call, if all of them are Cairn's.
-std::chrono::seconds patience_with_stopped(const ChildSpec& spec) {
+/// Time that a rank may be stopped while others wait for it: what its
+/// environment says, or `otherwise`.
+std::chrono::seconds patience_with_stopped(
+    const ChildSpec& spec,
+    std::chrono::seconds otherwise) {
   constexpr std::string_view name = "CAIRN_COLLECTIVE_TIMEOUT=";
   for (const std::string& entry : spec.process.environment) {
     long seconds = 0;
@@ -58,7 +64,7 @@ std::chrono::seconds patience_with_stopped(const ChildSpec& spec) {
       return std::chrono::seconds(std::min(seconds, month));
     }
   }
-  return std::chrono::minutes(10);
+  return otherwise;
 }
 
 /// What a failed child is to blame for, from the likeliest cause of a job's end
@@ -486,7 +492,10 @@ bool Supervision::wait_for_reader(int fd) {
          {signals_.fd(), POLLIN, 0},
          {options_.is_node_launcher && !orders_ended_ ? 0 : -1, POLLIN, 0}}};
     const int timeout = poll_time_of_reader(killed);
-    if (::poll(watched.data(), watched.size(), timeout) < 0) {
+    const auto asleep = Clock::now();
+    const int ready = ::poll(watched.data(), watched.size(), timeout);
+    forgive_suspension(asleep, timeout);
+    if (ready < 0) {
       continue; // EINTR
     }
     if (watched[0].revents != 0) {
@@ -640,12 +649,14 @@ void Supervision::end_suspicion() {
   }
 }
 
-/// True when all children are stopped: somebody has paused the job, and nobody
-/// waits in vain. Other ranks of a node's launcher may be elsewhere and wait.
+/// True when all children that run are stopped, and none has failed: somebody
+/// has paused the job, and nobody waits in vain. Other ranks of a node's
+/// launcher may be elsewhere and wait.
 bool Supervision::is_paused() const {
-  return !options_.is_node_launcher &&
+  return !options_.is_node_launcher && any_running() &&
       std::ranges::all_of(children_, [](const auto& child) {
-        return child->stopped_since().has_value();
+        return child->running() ? child->stopped_since().has_value()
+                                : !child->failed();
       });
 }
 
@@ -654,7 +665,9 @@ bool Supervision::is_paused() const {
 void Supervision::end_pause() {
   if (is_paused()) {
     for (const auto& child : children_) {
-      child->forgive(Clock::now() - *child->stopped_since());
+      if (const auto since = child->stopped_since()) {
+        child->forgive(Clock::now() - *since);
+      }
     }
   }
 }
@@ -677,7 +690,8 @@ std::optional<Clock::time_point> Supervision::deadline_of_stopped() const {
   return first == nullptr
       ? std::nullopt
       : std::optional(
-            *first->stopped_since() + patience_with_stopped(first->spec()));
+            *first->stopped_since() +
+            patience_with_stopped(first->spec(), options_.patience));
 }
 
 /// Ends the job because of a stopped child, which cannot end by itself.
@@ -686,16 +700,13 @@ void Supervision::end_for_stopped(SupervisedChild& child) {
   child.kill();
 }
 
-/// Takes off the stops of children the time in which this process was stopped
-/// itself, since poll() has returned much later than asked to: somebody has
-/// suspended the whole job.
+/// Takes off the stops of children the time in which this process was suspended
+/// itself.
 void Supervision::forgive_suspension(Clock::time_point asleep, int timeout) {
-  constexpr auto suspended = std::chrono::seconds(1);
-  const auto late = Clock::now() - asleep - std::chrono::milliseconds(timeout);
-  if (timeout >= 0 && late > suspended) {
-    for (const auto& child : children_) {
-      child->forgive(late);
-    }
+  const auto suspended =
+      suspended_time(Clock::now() - asleep, std::chrono::milliseconds(timeout));
+  for (const auto& child : children_) {
+    child->forgive(suspended);
   }
 }
 

@@ -23,7 +23,7 @@ struct ChildSpec {
   std::string label; ///< shown in brackets before each line
   int colour = 0;    ///< index of the label's colour
   ProcessSpec process;
-  std::string first_line;         ///< written to its stdin, if that is a pipe
+  std::string first_line;         ///< written to the stdin of a launcher
   std::filesystem::path log_file; ///< unlabelled lines; empty: no log
   bool append_to_log = false;
 };
@@ -31,6 +31,9 @@ struct ChildSpec {
 struct SupervisionOptions {
   /// Time that a process gets to stop before it is killed with SIGKILL.
   std::chrono::milliseconds grace{5000};
+  /// Time that a rank may be stopped while others wait for it, unless
+  /// CAIRN_COLLECTIVE_TIMEOUT in its environment says another.
+  std::chrono::seconds patience{600};
   bool colour = false;
   /// True when another launcher started this one: it writes records, and stops
   /// when stdin ends, which is the order to stop and also the sign of the other
