@@ -73,8 +73,8 @@ void leave_outer_job() {
   ::sigprocmask(SIG_BLOCK, &all, nullptr); // only SIGKILL ends a sentinel
   ::setsid();
   ::prctl(PR_SET_NAME, "cairn-sentinel");
-  close_all_but(line);
   leave_outer_job();
+  close_all_but(line); // tells the launcher as well that we have left
   char done = 0;
   ssize_t got = 0;
   do {
@@ -98,6 +98,11 @@ Sentinel::Sentinel(std::string_view launch_id) {
   }
   const UniqueFd read(fds[0]);
   line_ = UniqueFd(fds[1]);
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) {
+    throw Error({.what = "cannot make a pipe", .values = std::strerror(errno)});
+  }
+  const UniqueFd left(fds[0]);
+  UniqueFd leaves(fds[1]);
   pid_ = ::fork();
   if (pid_ == 0) {
     watch(read.get(), launch_id);
@@ -105,6 +110,12 @@ Sentinel::Sentinel(std::string_view launch_id) {
   if (pid_ < 0) {
     throw Error(
         {.what = "cannot start a process", .values = std::strerror(errno)});
+  }
+  // Ranks start once the sentinel has left an outer job, whose own sentinel
+  // could otherwise end it, and nobody would end their workers.
+  leaves.reset();
+  char none = 0;
+  while (::read(left.get(), &none, 1) < 0 && errno == EINTR) {
   }
 }
 
