@@ -99,6 +99,11 @@ TEST(SlurmScript, GivesTheLaunchersASecret) {
   const auto result =
       run_script(slurm_script(gpt175b(), {}), "echo \"<$CAIRN_JOB_SECRET>\"");
   EXPECT_THAT(result.out, ::testing::ContainsRegex("<[0-9a-f]{64}>"));
+  std::string without = slurm_script(gpt175b(), {});
+  without.replace(without.find("od -An"), 2, "false");
+  const auto refused = run_script(without, "echo started");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.out, "");
 }
 
 TEST(SlurmScript, RunsInAContainer) {
