@@ -6,6 +6,7 @@ job met."""
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 from typing import Any, Optional
 
@@ -81,6 +82,9 @@ def _join_torch_distributed(backend, timeout):
         store = _torch_distributed.PrefixStore("torch.distributed", store)
     else:
         store = _torch_distributed.HashStore()
+    # Imported later, as torch.compile does, its default arguments would keep the group
+    # and the group's threads until the interpreter is gone.
+    importlib.import_module("torch.distributed.nn.functional")
     on_gpu = _world.device_name.startswith("cuda")
     options = {} if timeout is None else {"timeout": timeout}
     _torch_distributed.init_process_group(

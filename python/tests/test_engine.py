@@ -1,6 +1,7 @@
 """The engine from Python: the same training as torch alone, in real processes."""
 
 import os
+import pathlib
 import sys
 import tempfile
 import unittest
@@ -254,6 +255,19 @@ def resume_half(folder, stage):
     return trained_losses(engine, 3, first=3)
 
 
+def threads_that_torch_ends():
+    engine, *_ = cairn.initialize(nets.fresh(), nets.config(3))
+    trained_losses(engine, 1)
+
+    def threads():  # of Gloo, the engine's own among them
+        tasks = pathlib.Path("/proc/self/task").iterdir()
+        return [(task / "comm").read_text() for task in tasks].count("pt_gloo_runloop\n")
+
+    before = threads()
+    torch.distributed.destroy_process_group()
+    return before - threads()
+
+
 def weights_of_stage3(folder):
     net = nets.fresh()
     engine, *_ = cairn.initialize(net, nets.config(3))
@@ -394,6 +408,10 @@ class Training(unittest.TestCase):
     def test_an_optimizer_without_states_is_saved_without_a_warning(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertNotIn("not all states", ranks.run(save_with_an_optimizer_without_states, 1, folder)[0])
+
+    def test_leaves_no_thread_of_torch_behind(self):
+        # One that lets go of a tensor while the interpreter ends would end the process.
+        self.assertEqual(ranks.run(threads_that_torch_ends, 2), [2, 2])
 
     def test_goes_on_with_another_number_of_ranks(self):
         wanted = nets.plain_losses(2)
