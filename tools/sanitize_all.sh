@@ -9,6 +9,7 @@
 # The libtorch wheel itself is not instrumented: errors within it are seen only where it calls
 # functions that the sanitizers replace (malloc, memcpy, …).
 set -uo pipefail
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CAIRN_GPU=0 CAIRN_PRESET=asan
 build=build/asan
@@ -18,6 +19,9 @@ logs=$build/sanitized
 programs_of() { sed -nE 's/^ *cairn_test\(([A-Za-z0-9_]+).*/\1/p' "tests/$1/CMakeLists.txt"; }
 
 parts=("$@")
+for part in "${parts[@]}"; do
+  [[ -e tests/$part/CMakeLists.txt ]] || { echo "tests/$part is no part with tests; see $0 --help" >&2; exit 2; }
+done
 if ((${#parts[@]} == 0)); then
   for list in tests/*/CMakeLists.txt; do
     part=$(basename "$(dirname "$list")")

@@ -20,7 +20,7 @@ struct PythonCall {
   HeldObject result;
 };
 
-/// What ranks divide among themselves, under the names of a module.
+/// The parameters of a module that ranks divide among themselves, by name.
 struct DividedParameters {
   std::vector<nn::ParameterSlice> slices{};
   std::vector<std::string> experts{};

@@ -48,7 +48,7 @@ Operations operations_of_sample(const Training& training) {
   return {.all = sequence * 3 * (blocks + head), .blocks = sequence * blocks};
 }
 
-/// What takes the most time.
+/// Returns the name of what takes the most time; "memory" if that is too small.
 std::string limit_of(const Estimate& result) {
   if (!result.fits) {
     return "memory";

@@ -490,7 +490,8 @@ TEST(RealPython, MegatronLmGoesOn) {
   testing::run_python_tool("check_megatron_lm.py", {folder.path().string()});
 }
 
-/// The same of a BERT and a T5, whose programs are in Megatron-LM's examples.
+/// Megatron-LM trains on from the BERT and the T5 that we write, with its
+/// programs pretrain_bert.py and pretrain_t5.py.
 TEST(RealPython, MegatronLmGoesOnWithABertAndAT5) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path core =

@@ -293,7 +293,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bert/dist", "bert", 1, own_vocabulary},
         Case{"t5/dist", "t5", 1, own_vocabulary}));
 
-TEST(Continue, TakesTheArgumentsOfItsOwnCheckpoint) {
+Words with_load(Words flags, const std::string& folder) {
+  *(std::find(flags.begin(), flags.end(), "--load") + 1) = folder;
+  return flags;
+}
+
+/// Trains a case's run until a checkpoint of ours, and goes on from there with
+/// the words that `from` gives for its folder; expects the run's losses.
+template <typename From>
+void expect_to_go_on_from_our_checkpoint(From from) {
   const TemporaryFolder folder;
   const std::string save = (folder.path() / "run").string();
   const std::string log = (folder.path() / "log.jsonl").string();
@@ -301,10 +309,23 @@ TEST(Continue, TakesTheArgumentsOfItsOwnCheckpoint) {
   const Words saving{"--save", save, "--log-jsonl", log};
   succeed(
       cairn(flags_of(one, folder) + saving + Words{"--exit-interval", "10"}));
-  Words flags = Words{"pretrain", "gpt"} + training_of(one, folder) + saving;
-  *(std::ranges::find(flags, "--load") + 1) = save;
-  succeed(cairn(flags + Words{"--use-checkpoint-args"}));
+  succeed(cairn(from(one, folder, save) + saving));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
+}
+
+TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
+  expect_to_go_on_from_our_checkpoint(
+      [](const Case& one, const auto& folder, const auto& save) {
+        return with_load(flags_of(one, folder), save);
+      });
+}
+
+TEST(Continue, TakesTheArgumentsOfItsOwnCheckpoint) {
+  expect_to_go_on_from_our_checkpoint(
+      [](const Case& one, const auto& folder, const auto& save) {
+        const Words flags = Words{"pretrain", "gpt"} + training_of(one, folder);
+        return with_load(flags, save) + Words{"--use-checkpoint-args"};
+      });
 }
 
 TEST(Continue, SaysWhereTheCommandLineAndTheCheckpointDiffer) {
@@ -371,11 +392,6 @@ std::ostream& operator<<(std::ostream& out, const Detour& one) {
     out << ' ' << word;
   }
   return out;
-}
-
-Words with_load(Words flags, const std::string& folder) {
-  *(std::find(flags.begin(), flags.end(), "--load") + 1) = folder;
-  return flags;
 }
 
 class Converted : public ::testing::TestWithParam<Detour> {};
@@ -514,18 +530,6 @@ TEST(Continue, LosesNothingOnTheWayThroughDeepSpeed) {
   }
   succeed(cairn(
       with_load(flags_of(one, folder), place) + Words{"--log-jsonl", log}));
-  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
-}
-
-TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
-  const TemporaryFolder folder;
-  const std::string save = (folder.path() / "run").string();
-  const std::string log = (folder.path() / "log.jsonl").string();
-  const Case one{"gpt/torch_pp2", "gpt"};
-  const Words saving{"--save", save, "--log-jsonl", log};
-  succeed(
-      cairn(flags_of(one, folder) + saving + Words{"--exit-interval", "10"}));
-  succeed(cairn(with_load(flags_of(one, folder), save) + saving));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 

@@ -240,6 +240,10 @@ TEST(Flags, Mistakes) {
       error_of({"--num-layer", "2"}),
       "--num-layer: unknown flag; did you mean --num-layers?");
   EXPECT_EQ(
+      error_of({"--use-checkpoint-arg"}),
+      "--use-checkpoint-arg: unknown flag; did you mean "
+      "--use-checkpoint-args?");
+  EXPECT_EQ(
       error_of({"--num-layers"}),
       "--num-layers: takes a value, got none; write --num-layers N");
   EXPECT_EQ(

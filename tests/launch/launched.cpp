@@ -20,6 +20,22 @@ Result launch(
   return result;
 }
 
+Words shell(int ranks, const std::string& script, Words flags) {
+  flags.insert(
+      flags.end(),
+      {"--num_gpus=" + std::to_string(ranks),
+       "--no_local_rank",
+       "sh",
+       "-c",
+       script});
+  return flags;
+}
+
+std::string hand_over(const std::string& kind, const std::string& text) {
+  return "printf " + kind.substr(0, 1) + "'" + text +
+      "' > /proc/self/fd/$CAIRN_ERROR_FD; ";
+}
+
 Words lines_after(std::string_view text, std::string_view start) {
   Words lines;
   while (!text.empty()) {

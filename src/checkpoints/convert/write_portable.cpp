@@ -426,7 +426,8 @@ void leave_out_states(Portable& portable, const ConvertOptions& options) {
   const bool gpt = portable.description &&
       (portable.description->family == model::ModelFamily::gpt2 ||
        portable.description->family == model::ModelFamily::llama);
-  // Of BERT and T5 the order is known under the names of Megatron-Core.
+  // The optimizer's states of a BERT and a T5 have an order that is known under
+  // Megatron-Core's names alone.
   const MegatronNames names =
       megatron_names_of(portable, options).value_or(MegatronNames::legacy);
   const bool core = options.to == CheckpointFormat::megatron &&

@@ -18,7 +18,8 @@ struct VerifyReport {
   /// Bytes of elements that were compared with their checksums.
   std::uint64_t bytes = 0;
   std::vector<std::string> faults; ///< what is surely wrong
-  /// What is unlikely, but cannot be checked: the checkpoint may be right.
+  /// Counts that are unlikely, where no checksum can settle it: the checkpoint
+  /// may be right all the same.
   std::vector<std::string> doubts;
 };
 

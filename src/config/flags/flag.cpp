@@ -81,6 +81,9 @@ std::vector<std::string_view> flag_names() {
     const auto aliases = words_in(row.aliases);
     names.insert(names.end(), aliases.begin(), aliases.end());
   }
+  for (const auto& [name, row] : the_table().taken) {
+    names.push_back(name);
+  }
   return names;
 }
 

@@ -108,7 +108,8 @@ const std::vector<Flag>& flag_table();
 /// The flag of that name or alias ("--lr"; '_' counts as '-'); nullptr when
 /// there is none.
 const Flag* find_flag(std::string_view name);
-/// Every name and alias, for "did you mean".
+/// Every name and alias, and those of Megatron's flags that are taken without
+/// an effect, for "did you mean".
 std::vector<std::string_view> flag_names();
 /// The reason why a flag that Megatron knows is not there; nullptr when
 /// unknown.

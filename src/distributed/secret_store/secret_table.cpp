@@ -128,7 +128,8 @@ class TableServer {
         return;
       }
     } catch (const std::exception&) {
-      // What it says is no message, or there is no memory for it.
+      // A connection is dropped that sends what is no message, or more than
+      // there is memory for.
     }
     drop(fd);
   }

@@ -23,8 +23,9 @@ struct TcpStoreOptions {
   std::chrono::milliseconds patience = std::chrono::seconds(10);
   std::function<void()> on_wait{};
   std::string prefix; ///< put before all keys
-  /// What every connection must know. The table is then a SecretTable; c10d's
-  /// TCPStore, if the secret is empty, serves whoever connects.
+  /// The secret that every connection must know. With one the table is a
+  /// SecretTable; without, it is c10d's TCPStore, which serves whoever
+  /// connects.
   std::string secret;
 };
 

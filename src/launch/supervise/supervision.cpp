@@ -6,6 +6,7 @@
 #include "launch/supervise/output_stream.h"
 #include "launch/supervise/process_sweep.h"
 #include "launch/supervise/sentinel.h"
+#include "launch/supervise/stopped_children.h"
 #include "launch/supervise/subreaper.h"
 #include "launch/supervise/supervised_child.h"
 #include "launch/supervise/suspension.h"
@@ -19,12 +20,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace cairn::launch {
@@ -44,28 +43,6 @@ int poll_time_until(Clock::time_point time) {
 /// Time that a rank has to fail by itself after others have failed because of
 /// it.
 constexpr std::chrono::milliseconds time_for_cause{5000};
-
-/// Time that a rank may be stopped while others wait for it: what its
-/// environment says, or `otherwise`.
-std::chrono::seconds patience_with_stopped(
-    const ChildSpec& spec,
-    std::chrono::seconds otherwise) {
-  constexpr std::string_view name = "CAIRN_COLLECTIVE_TIMEOUT=";
-  for (const std::string& entry : spec.process.environment) {
-    long seconds = 0;
-    if (entry.starts_with(name) &&
-        std::from_chars(
-            entry.data() + name.size(),
-            entry.data() + entry.size(),
-            seconds)
-                .ec == std::errc{} &&
-        seconds > 0) {
-      constexpr long month = 30L * 24 * 3600;
-      return std::chrono::seconds(std::min(seconds, month));
-    }
-  }
-  return otherwise;
-}
 
 /// What a failed child is to blame for, from the likeliest cause of a job's end
 /// to the least likely. A rank killed from outside makes other ranks fail with
@@ -115,10 +92,6 @@ class Supervision {
   void look_for_cause(SupervisedChild* failed);
   void tell_of_stop(SupervisedChild& child, int status);
   void end_suspicion();
-  bool is_paused() const;
-  void end_pause();
-  SupervisedChild* first_stopped() const;
-  std::optional<Clock::time_point> deadline_of_stopped() const;
   void end_for_stopped(SupervisedChild& child);
   void forgive_suspension(Clock::time_point asleep, int timeout);
   void judge();
@@ -154,7 +127,7 @@ class Supervision {
   Subreaper subreaper_;
   Sentinel sentinel_;
   std::vector<ChildSpec> specs_;
-  std::vector<std::unique_ptr<SupervisedChild>> children_;
+  Children children_;
   OutputStream output_{1, "stdout", logger_, [this](int fd) {
                          return wait_for_reader(fd);
                        }};
@@ -322,7 +295,9 @@ void Supervision::reap() {
       if (child->pid() == pid && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
         tell_of_stop(*child, status);
       } else if (child->pid() == pid) {
-        end_pause(); // it may have gone on, and ended before we looked
+        end_pause(
+            children_,
+            options_); // it may have gone on, and ended before we looked
         child->ended(status);
         if (child->spec().process.terminal >= 0) {
           // The child may have been killed with the cursor above its drawing.
@@ -347,7 +322,7 @@ void Supervision::tell_of_stop(SupervisedChild& child, int status) {
   if (WIFSTOPPED(status)) {
     child.stopped(WSTOPSIG(status));
   } else {
-    end_pause();
+    end_pause(children_, options_);
     child.goes_on();
   }
   if (!can_log()) {
@@ -377,7 +352,7 @@ void Supervision::look_for_cause(SupervisedChild* failed) {
         return;
       }
     }
-    if (SupervisedChild* const stopped = first_stopped()) {
+    if (SupervisedChild* const stopped = first_stopped(children_, options_)) {
       end_for_stopped(*stopped);
       return;
     }
@@ -649,51 +624,6 @@ void Supervision::end_suspicion() {
   }
 }
 
-/// True when all children that run are stopped, and none has failed: somebody
-/// has paused the job, and nobody waits in vain. Other ranks of a node's
-/// launcher may be elsewhere and wait.
-bool Supervision::is_paused() const {
-  return !options_.is_node_launcher && any_running() &&
-      std::ranges::all_of(children_, [](const auto& child) {
-        return child->running() ? child->stopped_since().has_value()
-                                : !child->failed();
-      });
-}
-
-/// Gives the children of a paused job their time anew, because one of them goes
-/// on: the others will do so soon, too.
-void Supervision::end_pause() {
-  if (is_paused()) {
-    for (const auto& child : children_) {
-      if (const auto since = child->stopped_since()) {
-        child->forgive(Clock::now() - *since);
-      }
-    }
-  }
-}
-
-/// The child that has been stopped for longest while others wait for it; null
-/// when there is none.
-SupervisedChild* Supervision::first_stopped() const {
-  SupervisedChild* first = nullptr;
-  for (const auto& child : children_) {
-    const auto since = child->stopped_since();
-    if (since && (first == nullptr || *since < *first->stopped_since())) {
-      first = child.get();
-    }
-  }
-  return is_paused() ? nullptr : first;
-}
-
-std::optional<Clock::time_point> Supervision::deadline_of_stopped() const {
-  const SupervisedChild* const first = first_stopped();
-  return first == nullptr
-      ? std::nullopt
-      : std::optional(
-            *first->stopped_since() +
-            patience_with_stopped(first->spec(), options_.patience));
-}
-
 /// Ends the job because of a stopped child, which cannot end by itself.
 void Supervision::end_for_stopped(SupervisedChild& child) {
   fail(child, child.failure());
@@ -713,15 +643,15 @@ void Supervision::forgive_suspension(Clock::time_point asleep, int timeout) {
 /// Blames a child whose time is over.
 void Supervision::judge() {
   end_suspicion();
-  const auto deadline = deadline_of_stopped();
+  const auto deadline = deadline_of_stopped(children_, options_);
   if (phase_ == Phase::running && deadline && Clock::now() >= *deadline) {
-    end_for_stopped(*first_stopped());
+    end_for_stopped(*first_stopped(children_, options_));
   }
 }
 
 /// When judge() has something to do while the job runs.
 std::optional<Clock::time_point> Supervision::next_judgement() const {
-  auto next = deadline_of_stopped();
+  auto next = deadline_of_stopped(children_, options_);
   if (suspect_ != nullptr && (!next || deadline_of_suspect_ < *next)) {
     next = deadline_of_suspect_;
   }

@@ -9,8 +9,8 @@
 
 namespace cairn::plan {
 
-/// What a search looks for. Degrees and schedules that are set stay as they
-/// are.
+/// The ranks and the batch that a search has to place, and the degrees and the
+/// schedule that it must not change.
 struct SearchOptions {
   std::int64_t gpus = 1;
   std::int64_t global_batch = 1;

@@ -28,7 +28,8 @@ bool take_switch(std::vector<std::string>& words, std::string_view name) {
          }) > 0;
 }
 
-/// What the flag's companions choose; none without the flag.
+/// Takes --use-checkpoint-args and its companions out of the words and returns
+/// what they choose; none without --use-checkpoint-args.
 std::optional<CheckpointChoice> take_choice(std::vector<std::string>& words) {
   if (!take_switch(words, asking_flag)) {
     return std::nullopt;

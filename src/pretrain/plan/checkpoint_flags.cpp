@@ -146,8 +146,8 @@ std::string_view noise_name(model::RouterNoise noise) {
   return noise == model::RouterNoise::jitter ? "Jitter" : "RSample";
 }
 
-/// Where only some of Megatron-LM's flags for experts are said, its defaults
-/// fill in the others: so all are said.
+/// Adds every flag about experts, since Megatron-LM's defaults would fill in
+/// those that are left out.
 void add_experts(const ModelDescription& d, FlagList& list) {
   if (!model::has_experts(d)) {
     list.absent("--num-experts");
