@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kernels/cuda_test.h"
 #include "kernels/internal/cuda/choice_rows.h"
+#include "kernels/internal/cuda/expert_choice.h"
 #include "kernels/internal/cuda/group_rows.h"
 #include "kernels/internal/cuda/mix_rows.h"
 
@@ -135,6 +137,161 @@ TEST(ExpertKernels, TooManyExpertsAreRefused) {
           nullptr,
           stream()),
       "too many experts");
+}
+
+/// What tokens choose by scores, on the device.
+struct Choice {
+  Choice(const Tensor& given, std::int64_t picks) : scores(given) {
+    shape = {
+        .tokens = scores.size(0),
+        .experts = scores.size(1),
+        .picks = picks};
+    const auto longs = scores.options().dtype(at::kLong);
+    experts = at::full({picks, shape.tokens}, -1, longs);
+    counts = at::full({shape.experts}, -1, longs);
+    firsts = at::full({shape.experts}, -1, longs);
+    gates = at::full({picks, shape.tokens}, NAN, scores.options());
+    log_sums = at::full({shape.tokens}, NAN, scores.options());
+    means = at::full({shape.experts}, NAN, scores.options());
+    const Tensor workspace = at::empty(
+        {cuda::choice_workspace(shape)},
+        scores.options().dtype(at::kInt));
+    started(cuda::choose_experts(
+        shape,
+        scores.const_data_ptr<float>(),
+        {.experts = experts.mutable_data_ptr<std::int64_t>(),
+         .gates = gates.mutable_data_ptr<float>(),
+         .log_sums = log_sums.mutable_data_ptr<float>(),
+         .means = means.mutable_data_ptr<float>(),
+         .counts = counts.mutable_data_ptr<std::int64_t>(),
+         .firsts = firsts.mutable_data_ptr<std::int64_t>()},
+        workspace.mutable_data_ptr(),
+        stream()));
+  }
+
+  Tensor backward(const Tensor& of_gates, const Tensor& of_means) const {
+    Tensor of_scores = at::full_like(scores, NAN);
+    started(cuda::choose_experts_backward(
+        shape,
+        scores.const_data_ptr<float>(),
+        log_sums.const_data_ptr<float>(),
+        experts.const_data_ptr<std::int64_t>(),
+        of_gates.defined() ? of_gates.const_data_ptr<float>() : nullptr,
+        of_means.defined() ? of_means.const_data_ptr<float>() : nullptr,
+        of_scores.mutable_data_ptr<float>(),
+        stream()));
+    return of_scores;
+  }
+
+  Tensor scores;
+  cuda::ExpertChoice shape;
+  Tensor experts, gates, log_sums, means, counts, firsts;
+};
+
+TEST(ExpertKernels, ChooseExperts) {
+  at::manual_seed(34);
+  struct Case {
+    std::int64_t tokens, experts, picks;
+  };
+  for (const Case& c :
+       {Case{1, 1, 1},
+        Case{100, 3, 3},
+        Case{9000, 8, 1},
+        Case{77, 9, 2},
+        Case{300, 33, 8},
+        Case{2500, 128, 2},
+        Case{19, 200, 5},
+        Case{21, 1024, 8}}) {
+    SCOPED_TRACE(::testing::Message() << c.tokens << " " << c.experts);
+    const Tensor scores = random({c.tokens, c.experts}, types[0]) * 3;
+    const Choice found(scores, c.picks);
+
+    const Tensor wide = exact(scores).requires_grad_();
+    const Tensor softmax = at::softmax(wide, 1);
+    const auto [gates, experts] = at::topk(softmax, c.picks, 1);
+    EXPECT_TRUE(at::equal(found.experts.cpu(), experts.t()));
+    expect_near(found.gates, gates.detach().t(), 2e-6);
+    expect_near(found.log_sums, at::logsumexp(wide.detach(), {1}), 2e-6);
+    expect_near(found.means, softmax.detach().mean(0), 2e-6);
+    const auto counts_of = [&](const Tensor& chosen) {
+      return at::bincount(chosen.reshape({-1}), {}, c.experts);
+    };
+    EXPECT_TRUE(at::equal(found.counts.cpu(), counts_of(experts)));
+    EXPECT_TRUE(at::equal(found.firsts.cpu(), counts_of(experts.select(1, 0))));
+
+    const Tensor of_gates = random({c.picks, c.tokens}, types[0]);
+    const Tensor of_means = random({c.experts}, types[0]) * 50;
+    const auto expect_gradient = [&](const Tensor& by_gates,
+                                     const Tensor& by_means) {
+      Tensor loss = at::zeros({}, at::kDouble);
+      if (by_gates.defined()) {
+        loss = loss + (gates.t() * exact(by_gates)).sum();
+      }
+      if (by_means.defined()) {
+        loss = loss + (softmax.mean(0) * exact(by_means)).sum();
+      }
+      wide.mutable_grad().reset();
+      loss.backward({}, /*retain_graph=*/true);
+      expect_near(found.backward(by_gates, by_means), wide.grad(), 2e-6);
+    };
+    expect_gradient(of_gates, of_means);
+    expect_gradient(of_gates, {});
+    expect_gradient({}, of_means);
+  }
+}
+
+TEST(ExpertKernels, ChooseTheFirstOfEqualExpertsAndNeverOneTwice) {
+  const float nan = NAN;
+  const Tensor scores = at::tensor({1.F,
+                                    2.F,
+                                    2.F,
+                                    2.F, // the second to fourth
+                                    nan,
+                                    nan,
+                                    nan,
+                                    nan, // no numbers
+                                    nan,
+                                    1.F,
+                                    nan,
+                                    0.F})
+                            .view({3, 4})
+                            .to(device);
+  const Choice found(scores, 3);
+  EXPECT_EQ(
+      values_of(found.experts.t()),
+      (std::vector<std::int64_t>{1, 2, 3, 0, 1, 2, 1, 3, 0}));
+  EXPECT_TRUE(found.gates.select(1, 1).isnan().all().item<bool>());
+}
+
+TEST(ExpertKernels, ChoicesThatDoNotFitAreRefused) {
+  for (const cuda::ExpertChoice& shape :
+       {cuda::ExpertChoice{1, cuda::most_chosen_experts + 1, 1},
+        cuda::ExpertChoice{1, 4, 5},
+        cuda::ExpertChoice{1, 4, 0}}) {
+    EXPECT_NE(
+        cuda::choose_experts(shape, nullptr, {}, nullptr, stream()),
+        nullptr);
+  }
+}
+
+TEST(ExpertKernels, NumbersInTwoParts) {
+  at::manual_seed(35);
+  for (const std::int64_t columns : {1, 8, 37}) {
+    const Tensor x = random({301, columns}, types[0]);
+    const Tensor both =
+        at::full({301, 2 * columns}, NAN, x.options().dtype(at::kBFloat16));
+    started(cuda::split_floats(
+        301,
+        columns,
+        x.const_data_ptr<float>(),
+        both.mutable_data_ptr(),
+        stream()));
+    const Tensor large = both.narrow(1, 0, columns);
+    EXPECT_TRUE(at::equal(large, x.to(at::kBFloat16)));
+    const Tensor sum = exact(large) + exact(both.narrow(1, columns, columns));
+    const Tensor off = (sum - exact(x)).abs() / exact(x).abs();
+    EXPECT_LE(off.max().item<double>(), 1.0 / (1 << 16));
+  }
 }
 
 /// Groups of some rows, none, one and many; then rows of nobody.

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cairn/nn/mixture.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include <utility>
@@ -131,13 +132,18 @@ TEST(RouterScoresGpu, LoseNothingInSixteenBits) {
     const Tensor x = at::randn({300, 64}).to(at::kBFloat16);
     const Tensor weight = at::randn({experts, 64}).to(at::kBFloat16);
     const Tensor outer = at::randn({300, experts});
+    const Tensor of_others = at::randn({300, 64}).to(at::kBFloat16);
     const auto results = [&](at::Device device, at::ScalarType type) {
       const Tensor own = x.to(device, type).requires_grad_();
       const Tensor weights = weight.to(device, type).requires_grad_();
-      const Tensor scores = type == at::kDouble ? own.mm(weights.t())
-                                                : router_scores(own, weights);
-      scores.backward(outer.to(device, scores.scalar_type()));
-      return std::vector{scores.detach(), own.grad(), weights.grad()};
+      const ScoredTokens scored = type == at::kDouble
+          ? ScoredTokens{own.mm(weights.t()), own}
+          : router_scores(own, weights);
+      torch::autograd::backward(
+          {scored.scores, scored.tokens},
+          {outer.to(device, scored.scores.scalar_type()),
+           of_others.to(device, type)});
+      return std::vector{scored.scores.detach(), own.grad(), weights.grad()};
     };
     const auto found = results(at::kCUDA, at::kBFloat16);
     const auto wanted = results(at::kCPU, at::kDouble);

@@ -1,6 +1,7 @@
 #include "run_ranks.h"
 
 #include "launch/internal/shared_gpu.h"
+#include "stack_at_death.h"
 
 #include <ATen/Parallel.h>
 #include <arpa/inet.h>
@@ -100,6 +101,7 @@ struct Child {
     const std::function<void()>& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(log, STDERR_FILENO);
+  write_stack_at_death();
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new ReportToParent(report));

@@ -5,6 +5,7 @@
     tools/drills/run.py --size middle --seed 7
     tools/drills/run.py --size long              # 200 kills, 2,000 mutations and more; hours
     tools/drills/run.py --only stop_one_of_four --cases 20
+    tools/drills/run.py --share-gpu --cases 3    # kills and stops of ranks on one GPU, over NCCL
 
 Every case has a seed of its own, which is printed when the case fails; `--seed` with that
 number, `--only` and `--cases 1` repeats it. Prints a table, and ends with 1 if a case failed.
@@ -49,6 +50,9 @@ DRILLS = {
     crowds.trainings_at_once: (0, 1, 3),
     crowds.stalled_reader: (1, 5, 20),
 }
+OVER_NCCL = (
+    kills.kill_a_rank, kills.kill_in_a_save, kills.kill_the_launcher, stops.stop_one_of_two,
+    stops.stop_one_of_four)
 SIZES = ("short", "middle", "long")
 CROWDS = {"short": 8, "middle": 50, "long": 50}
 
@@ -137,20 +141,29 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="this drill alone; may be repeated")
     parser.add_argument("--cases", type=int, help="so many cases of each drill")
+    parser.add_argument("--share-gpu", action="store_true",
+                        help="the ranks share one GPU and use NCCL: kills and stops alone")
+    parser.add_argument("--cairn", type=pathlib.Path,
+                        help="the program (default: bin/cairn of the build, with --share-gpu "
+                        "bin/cairn-cuda)")
     arguments = parser.parse_args()
-    names = {function.__name__: function for function in DRILLS}
+    drills = {function: sizes for function, sizes in DRILLS.items()
+              if not arguments.share_gpu or function in OVER_NCCL}
+    names = [function.__name__ for function in drills]
     for name in arguments.only or ():
         if name not in names:
             parser.error(f"no drill {name}; there are {', '.join(names)}")
-    cairn = (arguments.build / "bin/cairn").resolve()
+    program = "bin/cairn-cuda" if arguments.share_gpu else "bin/cairn"
+    cairn = (arguments.cairn or arguments.build / program).resolve()
     if not cairn.exists():
         parser.error(f"{cairn} is not there: build it, or name its folder with --build")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-drills-"))
     failures = 0
     rows = []
     try:
-        drill = Drill(Training(cairn, folder), build_shim(folder), CROWDS[arguments.size])
-        for function, sizes in DRILLS.items():
+        training = Training(cairn, folder, arguments.share_gpu)
+        drill = Drill(training, build_shim(folder), CROWDS[arguments.size])
+        for function, sizes in drills.items():
             cases = arguments.cases or sizes[SIZES.index(arguments.size)]
             if arguments.only and function.__name__ not in arguments.only:
                 cases = 0

@@ -6,13 +6,12 @@ import time
 
 from program import Failed, no_crash
 
-TIMEOUT = 3
-
 
 def stop(drill, ranks):
     save = drill.training.new_save("stop")
+    timeout = drill.training.timeout()
     program = drill.training.start(
-        save, {"CAIRN_COLLECTIVE_TIMEOUT": str(TIMEOUT)}, ranks=ranks, steps=100000)
+        save, {"CAIRN_COLLECTIVE_TIMEOUT": str(timeout)}, ranks=ranks, steps=100000)
     try:
         # Some are stopped while they start, some when they train.
         if drill.random.random() < 0.5:
@@ -27,7 +26,7 @@ def stop(drill, ranks):
             time.sleep(0.02)
         os.kill(pids[victim], signal.SIGSTOP)
         stopped = time.monotonic()
-        code, text = program.wait(TIMEOUT + 10)
+        code, text = program.wait(timeout + 10)
         took = time.monotonic() - stopped
         program.expect_nothing_left(5)
     finally:

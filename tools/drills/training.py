@@ -11,8 +11,9 @@ STEPS = 6
 class Training:
     """Data, tokenizer and the checkpoint of the undisturbed run, made once."""
 
-    def __init__(self, cairn, folder):
+    def __init__(self, cairn, folder, share_gpu=False):
         self.cairn = cairn
+        self.share_gpu = share_gpu
         self.folder = pathlib.Path(folder)
         stories = self.folder / "stories.jsonl"
         run([cairn, "data", "sample-corpus", "--output", stories, "--size", "100KB",
@@ -24,12 +25,20 @@ class Training:
         run([cairn, "preprocess", "--input", stories, "--output-prefix", self.folder / "gpt",
              "--tokenizer-model", self.tokenizer, "--append-eod"])
         self.wanted = self.folder / "undisturbed"
-        run(self.words(self.wanted))
+        run(self.words(self.wanted), environment=self.devices())
+
+    def devices(self):
+        """The environment by which ranks find the GPU that they share, if they do."""
+        return {"CUDA_VISIBLE_DEVICES": "0"} if self.share_gpu else {}
+
+    def timeout(self):
+        """Seconds in which a rank must reach a collective: over NCCL the first is slow."""
+        return 10 if self.share_gpu else 3
 
     def words(self, save, ranks=2, restarts=0, steps=STEPS):
         return [
             self.cairn, "launch", "--num_gpus", ranks, "--max-restarts", restarts,
-            "--restart-delay", "0", "--grace", "2",
+            "--restart-delay", "0", "--grace", "2", *(["--share_gpu"] if self.share_gpu else []),
             "pretrain", "gpt", "--num-layers", "1", "--hidden-size", "32",
             "--num-attention-heads", "2", "--seq-length", "32", "--micro-batch-size", "2",
             "--global-batch-size", 8, "--train-iters", steps, "--lr", "1e-3",
@@ -39,11 +48,11 @@ class Training:
             "--save", save, "--load", save, "--save-interval", "1"]
 
     def start(self, save, environment=None, **options):
-        return Program(self.words(save, **options), environment)
+        return Program(self.words(save, **options), {**self.devices(), **(environment or {})})
 
     def finish(self, save):
         """Runs on to the end and holds the weights against the undisturbed run's."""
-        run(self.words(save))
+        run(self.words(save), environment=self.devices())
         self.check(save)
 
     def check(self, save):

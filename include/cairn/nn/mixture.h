@@ -150,6 +150,8 @@ struct MixtureOptions {
   Activated activated = Activated::kept;
 };
 
+struct ScoredTokens;
+
 /// A mixture of experts in place of an Mlp. A router gives each token to one
 /// expert or several, and their answers are added up by the router's weights. A
 /// token that was dropped gets zeros.
@@ -185,7 +187,7 @@ class Mixture : public Layer {
   Answers answers_with_room(const at::Tensor& tokens) const;
   /// The experts' answers where each has exactly as many rows as it got.
   Answers answers_of_groups(const at::Tensor& tokens) const;
-  at::Tensor scores_of(const at::Tensor& tokens) const;
+  ScoredTokens scored(const at::Tensor& tokens) const;
   RoutingOptions routing() const;
 
   MixtureOptions options_;

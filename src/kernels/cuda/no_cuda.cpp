@@ -5,6 +5,7 @@
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/dropout.h"
+#include "kernels/internal/cuda/expert_choice.h"
 #include "kernels/internal/cuda/few_rows.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
@@ -140,6 +141,40 @@ const char* sort_choices(
     const std::int64_t*,
     const ChoicePlaces&,
     std::int32_t*,
+    void*) {
+  return missing;
+}
+
+std::int64_t choice_workspace(const ExpertChoice&) {
+  return 0;
+}
+
+const char* choose_experts(
+    const ExpertChoice&,
+    const float*,
+    const ChosenExperts&,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* choose_experts_backward(
+    const ExpertChoice&,
+    const float*,
+    const float*,
+    const std::int64_t*,
+    const float*,
+    const float*,
+    float*,
+    void*) {
+  return missing;
+}
+
+const char* split_floats(
+    std::int64_t,
+    std::int64_t,
+    const float*,
+    void*,
     void*) {
   return missing;
 }

@@ -1,5 +1,6 @@
 #include "nn/moe/choices.h"
 
+#include "nn/moe/kernel_choices.h"
 #include "nn/moe/places.h"
 
 #include <ATen/TensorOperators.h>
@@ -27,15 +28,16 @@ at::Tensor gumbel_noise(const at::Tensor& like) {
   return -at::log(-at::log(uniform));
 }
 
-/// Loss that is least where the same part of all tokens, those of `sharers`
+/// The loss that is least where the same part of all tokens, those of `sharers`
 /// included, chose each expert.
 at::Tensor balance_loss(
-    const at::Tensor& gates,
+    const at::Tensor& means,
     const at::Tensor& counts,
+    std::int64_t tokens,
     double factor,
     const distributed::ProcessGroup& sharers) {
-  at::Tensor mean = gates.mean(0);
-  at::Tensor shares = counts.to(at::kFloat) / gates.size(0);
+  at::Tensor mean = means;
+  at::Tensor shares = counts.to(at::kFloat) / tokens;
   if (sharers.size() > 1) {
     const at::Tensor own = at::stack({mean.detach(), shares});
     const at::Tensor all =
@@ -48,71 +50,44 @@ at::Tensor balance_loss(
   return (mean * shares).sum() * factor;
 }
 
-Choices choose_one(
+/// The chosen experts, [top_k, tokens].
+at::Tensor experts_of(
     const at::Tensor& scores,
-    const RoutingOptions& options,
-    const distributed::ProcessGroup& sharers) {
-  const std::int64_t experts = scores.size(1);
-  Choices choices{.gates = at::softmax(scores, 1)};
-  const at::Tensor chosen = at::argmax(
-      options.sample_first ? scores.detach() + gumbel_noise(scores)
-                           : choices.gates.detach(),
-      1);
-  choices.experts = chosen.unsqueeze(0);
-  choices.counts = counts_of(chosen, experts);
-  choices.balance_loss = balance_loss(
-      choices.gates,
-      choices.counts,
-      static_cast<double>(experts),
-      sharers);
-  return choices;
-}
-
-Choices choose_two(
-    const at::Tensor& scores,
-    const RoutingOptions& options,
-    const distributed::ProcessGroup& sharers) {
-  const std::int64_t experts = scores.size(1);
-  Choices choices{.gates = at::softmax(scores, 1)};
-  const at::Tensor first = at::argmax(choices.gates.detach(), 1);
-  at::Tensor others = options.sample_second
-      ? scores.detach() + gumbel_noise(scores)
-      : scores.detach().clone();
+    const at::Tensor& gates,
+    const RoutingOptions& options) {
+  if (options.top_k > 2) {
+    return std::get<1>(at::topk(gates, options.top_k, /*dim=*/1))
+        .t()
+        .contiguous();
+  }
+  const bool draws = options.top_k == 1 && options.sample_first;
+  const at::Tensor first =
+      at::argmax(draws ? scores + gumbel_noise(scores) : gates, 1);
+  if (options.top_k == 1) {
+    return first.unsqueeze(0);
+  }
+  at::Tensor others =
+      options.sample_second ? scores + gumbel_noise(scores) : scores.clone();
   others.scatter_(
       1,
       first.unsqueeze(1),
       -std::numeric_limits<double>::infinity());
-  const at::Tensor second = at::argmax(others, 1);
-  const at::Tensor first_counts = counts_of(first, experts);
-  choices.experts = at::stack({first, second});
-  choices.counts = first_counts + counts_of(second, experts);
-  choices.balance_loss = balance_loss(
-      choices.gates,
-      first_counts,
-      static_cast<double>(experts),
-      sharers);
-  return choices;
+  return at::stack({first, at::argmax(others, 1)});
 }
 
-Choices choose_many(
+Picked pick_by_operators(
     const at::Tensor& scores,
-    const RoutingOptions& options,
-    const distributed::ProcessGroup& sharers) {
-  const std::int64_t experts = scores.size(1);
-  Choices choices{.gates = at::softmax(scores, 1)};
-  choices.experts = std::get<1>(at::topk(
-                                    choices.gates.detach(),
-                                    options.top_k,
-                                    /*dim=*/1))
-                        .t()
-                        .contiguous();
-  choices.counts = counts_of(choices.experts.view({-1}), experts);
-  choices.balance_loss = balance_loss(
-      choices.gates,
-      choices.counts,
-      static_cast<double>(experts) / static_cast<double>(options.top_k),
-      sharers);
-  return choices;
+    const RoutingOptions& options) {
+  const at::Tensor gates = at::softmax(scores, 1);
+  Picked picked{
+      .experts = experts_of(scores.detach(), gates.detach(), options)};
+  picked.gates = gates.gather(1, picked.experts.t()).t();
+  picked.means = gates.mean(0);
+  picked.counts = counts_of(picked.experts.view({-1}), scores.size(1));
+  picked.firsts = options.top_k == 1
+      ? picked.counts
+      : counts_of(picked.experts[0], scores.size(1));
+  return picked;
 }
 
 } // namespace
@@ -133,18 +108,25 @@ Choices choose(
              c10::toString(scores.scalar_type()),
              options.top_k)});
   }
-  switch (options.top_k) {
-    case 1:
-      return choose_one(scores, options, sharers);
-    case 2:
-      return choose_two(scores, options, sharers);
-    default:
-      return choose_many(scores, options, sharers);
-  }
+  const Picked picked = has_choice_kernels(scores, options)
+      ? pick_by_kernel(scores, options.top_k)
+      : pick_by_operators(scores, options);
+  const auto experts = static_cast<double>(scores.size(1));
+  const bool counts_all = options.top_k > 2;
+  return {
+      .experts = picked.experts,
+      .gates = picked.gates,
+      .counts = picked.counts,
+      .balance_loss = balance_loss(
+          picked.means,
+          counts_all ? picked.counts : picked.firsts,
+          scores.size(0),
+          counts_all ? experts / static_cast<double>(options.top_k) : experts,
+          sharers)};
 }
 
 at::Tensor weights_of(const Choices& choices, const at::Tensor& kept) {
-  at::Tensor weights = choices.gates.gather(1, choices.experts.t()).t();
+  at::Tensor weights = choices.gates;
   if (kept.defined()) {
     weights = weights * kept.to(at::kFloat);
   }

@@ -8,9 +8,19 @@ namespace cairn::nn {
 /// The experts that tokens choose, before any of them is full.
 struct Choices {
   at::Tensor experts; ///< [top_k, tokens], the first choice of each token first
-  at::Tensor gates;   ///< the softmax of the scores, [tokens, experts]
+  at::Tensor gates;   ///< their part of the scores' softmax, [top_k, tokens]
   at::Tensor counts;  ///< number of choices of each expert, [experts]
   at::Tensor balance_loss; ///< see Routes
+};
+
+/// Choices with what their balance loss is made of. `experts` and `gates` are
+/// those of Choices.
+struct Picked {
+  at::Tensor experts;
+  at::Tensor gates;
+  at::Tensor means;  ///< mean softmax of each expert, [experts]
+  at::Tensor counts; ///< number of choices of each expert, [experts]
+  at::Tensor firsts; ///< and of first ones
 };
 
 /// Chooses by scores, [tokens, experts] in fp32, as DeepSpeed's top1gating,

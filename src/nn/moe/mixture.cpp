@@ -58,8 +58,7 @@ Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
   }
 }
 
-/// Scores [tokens, experts], in fp32 whatever the model computes in.
-at::Tensor Mixture::scores_of(const at::Tensor& tokens) const {
+ScoredTokens Mixture::scored(const at::Tensor& tokens) const {
   if (options_.jitter <= 0 || !is_training()) {
     return router_scores(tokens, router_->weight());
   }
@@ -68,9 +67,9 @@ at::Tensor Mixture::scores_of(const at::Tensor& tokens) const {
   const at::Tensor seen = tokens.to(at::kFloat);
   const auto least = static_cast<float>(1 - options_.jitter);
   const auto most = static_cast<float>(1 + options_.jitter);
-  return router_scores(
-      seen * (at::rand(seen.sizes(), seen.options()) * (most - least) + least),
-      router_->weight());
+  const at::Tensor noise =
+      at::rand(seen.sizes(), seen.options()) * (most - least) + least;
+  return {router_scores(seen * noise, router_->weight()).scores, tokens};
 }
 
 RoutingOptions Mixture::routing() const {
@@ -85,11 +84,12 @@ RoutingOptions Mixture::routing() const {
   return routing;
 }
 
-Mixture::Answers Mixture::answers_with_room(const at::Tensor& tokens) const {
-  const std::int64_t count = tokens.size(0);
-  const std::int64_t hidden = tokens.size(1);
+Mixture::Answers Mixture::answers_with_room(const at::Tensor& x) const {
+  const std::int64_t count = x.size(0);
+  const std::int64_t hidden = x.size(1);
+  const auto [scores, tokens] = scored(x);
   const Routes routes =
-      route(scores_of(tokens), routing(), expert_group_, sequence_group_);
+      route(scores, routing(), expert_group_, sequence_group_);
   const std::int64_t slots = options_.experts * routes.capacity;
 
   const at::Tensor comers = comers_of(routes.slots, slots);
@@ -108,8 +108,9 @@ Mixture::Answers Mixture::answers_with_room(const at::Tensor& tokens) const {
       routes.balance_loss};
 }
 
-Mixture::Answers Mixture::answers_of_groups(const at::Tensor& tokens) const {
-  const Choices choices = choose(scores_of(tokens), routing(), sequence_group_);
+Mixture::Answers Mixture::answers_of_groups(const at::Tensor& x) const {
+  const auto [scores, tokens] = scored(x);
+  const Choices choices = choose(scores, routing(), sequence_group_);
   const RaggedRows rows = ragged_rows(choices.experts, choices.counts);
   const at::Tensor answers = experts_->forward(
       picked_rows(tokens, rows.sources, rows.slots),

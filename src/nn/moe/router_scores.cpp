@@ -1,5 +1,7 @@
 #include "nn/moe/router_scores.h"
 
+#include "kernels/internal/cuda/expert_choice.h"
+#include "nn/linear/gpu_kernel.h"
 #include "nn/linear/product.h"
 #include "nn/linear/second_derivatives.h"
 
@@ -16,19 +18,40 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// fp32 numbers [rows, columns] as two bf16 numbers each, [rows, 2 columns]:
+/// first all that are rounded, then what this lost.
+at::Tensor in_two_parts(const at::Tensor& x) {
+  const auto narrow = x.options().dtype(at::kBFloat16);
+  if (!kernels::cuda::has_kernels()) {
+    const at::Tensor large = x.to(narrow);
+    return at::cat({large, (x - large).to(narrow)}, 1);
+  }
+  at::Tensor both = at::empty({x.size(0), 2 * x.size(1)}, narrow);
+  run_kernel(x, "two parts of numbers", [&](void* stream) {
+    return kernels::cuda::split_floats(
+        x.size(0),
+        x.size(1),
+        x.const_data_ptr<float>(),
+        both.mutable_data_ptr(),
+        stream);
+  });
+  return both;
+}
+
 /// Scores of bf16 tokens on a GPU. Products of two bf16 numbers are exact in
 /// fp32, so nothing is lost when the factors are not widened first.
 struct NarrowScores : torch::autograd::Function<NarrowScores> {
-  static at::Tensor forward(
+  static variable_list forward(
       AutogradContext* context,
       const at::Tensor& tokens,
       const at::Tensor& weight) {
+    context->set_materialize_grads(false);
     context->save_for_backward({tokens, weight});
     const at::Tensor scores = at::empty(
         {tokens.size(0), weight.size(0)},
         tokens.options().dtype(at::kFloat));
     product_into(scores, tokens, weight.t(), Into::overwrite);
-    return scores;
+    return {scores, tokens};
   }
 
   /// The scores' gradients are in fp32. Each is the sum of two bf16 numbers, to
@@ -38,12 +61,14 @@ struct NarrowScores : torch::autograd::Function<NarrowScores> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& tokens = saved[0];
     const at::Tensor& weight = saved[1];
-    const at::Tensor large = outer[0].to(tokens.scalar_type());
-    const at::Tensor rest = (outer[0] - large).to(tokens.scalar_type());
-    const at::Tensor both = at::cat({large, rest}, 1);
+    if (!outer[0].defined()) {
+      return {outer[1], {}};
+    }
+    const at::Tensor both = in_two_parts(outer[0].contiguous());
     variable_list results(2);
     if (context->needs_input_grad(0)) {
-      results[0] = product(both, at::cat({weight, weight}, 0));
+      results[0] =
+          product_added_to(outer[1], both, at::cat({weight, weight}, 0), {});
     }
     if (context->needs_input_grad(1)) {
       const std::int64_t experts = weight.size(0);
@@ -60,14 +85,15 @@ struct NarrowScores : torch::autograd::Function<NarrowScores> {
 
 } // namespace
 
-at::Tensor router_scores(const at::Tensor& tokens, const at::Tensor& weight) {
+ScoredTokens router_scores(const at::Tensor& tokens, const at::Tensor& weight) {
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(
       c10::autocast_dispatch_keyset);
   if (tokens.is_cuda() && tokens.scalar_type() == at::kBFloat16 &&
       weight.scalar_type() == at::kBFloat16) {
-    return NarrowScores::apply(tokens, weight);
+    const variable_list both = NarrowScores::apply(tokens, weight);
+    return {both[0], both[1]};
   }
-  return at::matmul(tokens.to(at::kFloat), weight.to(at::kFloat).t());
+  return {at::matmul(tokens.to(at::kFloat), weight.to(at::kFloat).t()), tokens};
 }
 
 } // namespace cairn::nn

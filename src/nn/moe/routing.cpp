@@ -88,14 +88,15 @@ Placed place_choices(
     std::int64_t capacity) {
   const at::Tensor gates = choices.gates.detach();
   if (options.drop_tokens && options.top_k == 1 && options.random_selection) {
-    const at::Tensor drawn = at::rand(gates.sizes(), gates.options())
-                                 .gather(1, chosen.unsqueeze(1))
-                                 .squeeze(1);
+    const at::Tensor drawn =
+        at::rand({gates.size(1), choices.counts.numel()}, gates.options())
+            .gather(1, chosen.unsqueeze(1))
+            .squeeze(1);
     return keep_largest(drawn, chosen, choices.counts, capacity);
   }
   if (options.drop_tokens && options.top_k > 2 && options.drop_least) {
     return keep_largest(
-        gates.gather(1, choices.experts.t()).reshape({-1}),
+        gates.t().reshape({-1}),
         chosen,
         choices.counts,
         capacity);
