@@ -16,8 +16,9 @@ the system showed in use.
              20B          111 layers of 3808; 85% of the states in the CPU's memory
              774M-nvme    all of the states on a disk; 786,432 tokens a step
              largest-gpu, largest-cpu, largest-nvme
-                          layers of 5120, as many as fit: numbers of layers are tried from above
-                          until one trains
+                          layers of 5120, as many as fit on the GPU, with the host's memory, and
+                          with a disk besides: numbers of layers are tried from above until one
+                          trains
              tiny         tries the script itself, on a machine without a GPU too
   --layers   what the rows largest-… try, in this order; more than one may be given
   --steps    of which the first two do not count (default 6)
@@ -82,7 +83,7 @@ ROWS = {
                  " --global-batch-size 8",
 }
 LAYERS = {"largest-gpu": range(45, 39, -1), "largest-cpu": [81, 79, 76, 73, 70],
-          "largest-nvme": range(60, 44, -3)}
+          "largest-nvme": [92, 90, 87, 84]}
 PARAMETERS_OF_LAYER = 12 * 5120 * 5120
 
 
@@ -150,11 +151,11 @@ def config_file(offload):
 
 
 def states_on_disk(name, folder, layers):
-    """The share of the states that goes to the disk: what the disk has room for, at most all."""
+    """The part of the states that goes to the disk: what it has room for, at most all."""
     if name != "largest-nvme":
         return 1
     room = 0.85 * shutil.disk_usage(folder).free
-    return round(min(1, room / (STATE_BYTES * layers * PARAMETERS_OF_LAYER)), 3)
+    return min(1, room / (STATE_BYTES * layers * PARAMETERS_OF_LAYER))
 
 
 def states_in_host_memory(layers):
@@ -164,16 +165,22 @@ def states_in_host_memory(layers):
     return round(min(1, room / (STATE_BYTES * layers * PARAMETERS_OF_LAYER)), 3)
 
 
+def offload_to_disk(name, folder, layers):
+    """The part `offload_optimizer` of a row with a disk; largest-nvme fills the host's memory too."""
+    in_host = states_in_host_memory(layers) if name == "largest-nvme" else 0
+    ratio = round(min(1, in_host + states_on_disk(name, folder, layers)), 3)
+    return {"device": "nvme", "nvme_path": folder, "update_on": "gpu", "ratio": ratio,
+            "cpu_ratio": min(in_host, ratio), "fast_init": True}
+
+
 def measured(options, name, layers=None):
     """A row as a dictionary, or the text of the program where it failed."""
     flags = COMMON + ROWS[name].format(share=states_in_host_memory(layers) if layers else 1)
     if layers:
         flags += f" --num-layers {layers}"
     if name.endswith("nvme"):
-        share = states_on_disk(name, options.nvme, layers)
-        flags += " --deepspeed_config " + config_file(
-            {"device": "nvme", "nvme_path": options.nvme, "update_on": "gpu", "ratio": share,
-             "fast_init": True})
+        offload = offload_to_disk(name, options.nvme, layers)
+        flags += " --deepspeed_config " + config_file(offload)
     command = [*options.cairn, "pretrain", "gpt", *shlex.split(flags),
                "--train-iters", str(options.steps)]
     times, output = [], []

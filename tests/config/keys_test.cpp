@@ -343,6 +343,27 @@ TEST(Keys, ThingsThatExcludeEachOther) {
       "folder to write to; set zero_optimization.offload_optimizer.nvme_path");
 }
 
+TEST(Keys, APartOfTheStatesRestsInHostMemoryBesideADisk) {
+  const auto error = [](const std::string& keys) {
+    return error_of(
+        "zero_optimization: {stage: 1, offload_optimizer: {device: 'nvme', "
+        "nvme_path: '/x', cpu_ratio: 0.6" +
+        keys + "}}");
+  };
+  const auto expect_said = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect_said(
+      error(", ratio: 0.5, update_on: 'gpu'"),
+      "0.6 in host memory is more than the 0.5 that leave the GPU");
+  expect_said(error(""), "states in several places are updated on the GPU");
+  expect_said(
+      error_of(
+          "zero_optimization: {stage: 1, offload_optimizer: {device: 'cpu', "
+          "cpu_ratio: 0.6, update_on: 'gpu'}}"),
+      "set device to nvme, or use ratio alone");
+}
+
 TEST(Keys, Curricula) {
   EXPECT_NO_THROW(Config::load(
       {.json =

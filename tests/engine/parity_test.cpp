@@ -175,6 +175,14 @@ TEST(Parity, StatesThatVisitTheDeviceChangeNothing) {
               expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
             }
           }
+          json places = plain;
+          places["zero_optimization"]["offload_optimizer"] = {
+              {"device", "nvme"},
+              {"nvme_path", folder.path().string()},
+              {"ratio", 0.7},
+              {"cpu_ratio", 0.4},
+              {"update_on", "gpu"}};
+          expect_equal(trained<TinyGpt>(world, places, 2), wanted);
         }
       }
     });

@@ -73,6 +73,12 @@ inline std::vector<Way> ways(int stage, const std::string& disk) {
   const json cpu{{"device", "cpu"}};
   const json nvme{{"device", "nvme"}, {"nvme_path", disk}};
   const json visits{{"device", "cpu"}, {"update_on", "gpu"}};
+  const json places_of_all{
+      {"device", "nvme"},
+      {"nvme_path", disk},
+      {"update_on", "gpu"},
+      {"ratio", 0.7},
+      {"cpu_ratio", 0.4}};
   const std::vector<std::pair<std::string, json>> precisions{
       {"fp32", json::object()},
       {"bf16-narrow",
@@ -91,6 +97,7 @@ inline std::vector<Way> ways(int stage, const std::string& disk) {
       {"", json::object()},
       {"-cpu", {{"offload_optimizer", cpu}}},
       {"-visits", {{"offload_optimizer", visits}}},
+      {"-three-places", {{"offload_optimizer", places_of_all}}},
       {"-nvme", {{"offload_optimizer", nvme}}},
       {"-all-cpu", {{"offload_optimizer", cpu}, {"offload_param", cpu}}},
       {"-all-nvme", {{"offload_optimizer", nvme}, {"offload_param", nvme}}}};
@@ -99,7 +106,8 @@ inline std::vector<Way> ways(int stage, const std::string& disk) {
     for (const auto& [place, offload] : places) {
       if ((stage == 0 && !place.empty()) ||
           (stage < 3 && offload.contains("offload_param")) ||
-          (place == "-visits" && precision != "bf16-narrow")) {
+          ((place == "-visits" || place == "-three-places") &&
+           precision != "bf16-narrow")) {
         continue;
       }
       json config = settings;

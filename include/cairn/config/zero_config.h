@@ -41,6 +41,8 @@ struct OffloadOptimizerConfig {
   bool pipeline_write = false;
   bool fast_init = false;
   double ratio = 1.0; ///< part of the states that leave the device
+  /// With the device nvme: part of the states that rests in host memory.
+  double cpu_ratio = 0;
   /// Unset: on the CPU if all states leave the device, else on the device.
   std::optional<OffloadUpdate> update_on;
   bool super_offload = false;

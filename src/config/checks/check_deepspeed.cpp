@@ -116,6 +116,39 @@ void check_offloaded_update(const Config& config) {
   }
 }
 
+/// Checks the part of the states that rests in host memory beside a disk.
+void check_part_in_host_memory(const Config& config) {
+  const std::string key = "zero_optimization.offload_optimizer.cpu_ratio";
+  const auto& offload = config.deepspeed.zero.offload_optimizer;
+  if (!offload || offload->cpu_ratio == 0) {
+    return;
+  }
+  if (offload->device != OffloadDevice::nvme) {
+    refuse(
+        config,
+        key,
+        "it is the part in host memory of states that else go to a disk",
+        "set device to nvme, or use ratio alone");
+  }
+  if (offload->ratio == 1 && offload->update_on != OffloadUpdate::gpu) {
+    refuse(
+        config,
+        key,
+        "states in several places are updated on the GPU",
+        "add \"update_on\": \"gpu\", or set ratio below 1");
+  }
+  if (offload->cpu_ratio > offload->ratio) {
+    refuse(
+        config,
+        key,
+        fmt::format(
+            "{:g} in host memory is more than the {:g} that leave the GPU",
+            offload->cpu_ratio,
+            offload->ratio),
+        "lower it to ratio at most");
+  }
+}
+
 void check_state_types(const Config& config) {
   const DeepSpeedConfig& deepspeed = config.deepspeed;
   const DataTypesConfig& types = deepspeed.data_types;
@@ -186,6 +219,7 @@ void check_zero(const Config& config) {
   need_path(zero.offload_optimizer, "offload_optimizer");
   check_zero_groups(config);
   check_offloaded_update(config);
+  check_part_in_host_memory(config);
 }
 
 void check_curriculum(const Config& config) {

@@ -7,6 +7,7 @@
 #include "engine/step/gradient_factors.h"
 #include "zero/internal/client_optimizer.h"
 #include "zero/internal/disk_visitor.h"
+#include "zero/internal/divided_tier.h"
 #include "zero/internal/nvme_tier.h"
 #include "zero/internal/rule_optimizer.h"
 #include "zero/internal/visiting_tier.h"
@@ -189,7 +190,7 @@ std::unique_ptr<zero::ShardTier> make_optimizer_disk(
       offload.nvme_path,
       {.buffers = visits ? std::max(4, buffers) : buffers,
        .needed_bytes = static_cast<std::int64_t>(
-           job.policy.offloaded *
+           (job.policy.offloaded - job.policy.offloaded_to_cpu) *
            static_cast<double>(bytes * trained.layout->padded_elements())),
        .pin = offload.pin_memory || visits,
        .reads_ahead = offload.pipeline_read || !given("pipeline_read"),
@@ -205,22 +206,31 @@ std::unique_ptr<zero::ShardTier> make_optimizer_tier(
     return on_disk ? make_optimizer_disk(job, trained)
                    : zero::make_memory_tier();
   }
-  const std::int64_t elements =
-      trained.layout->padded_elements() / trained.layout->world();
-  const auto resident = static_cast<std::int64_t>(
-      (1 - job.policy.offloaded) * static_cast<double>(elements));
-  if (on_disk) {
-    return zero::make_disk_visitor(
-        {.device = job.device,
-         .disk = make_optimizer_disk(job, trained),
-         .resident_elements = resident});
+  const config::OffloadOptimizerConfig& offload =
+      *job.deepspeed().zero.offload_optimizer;
+  const auto elements_of = [&](double part) {
+    return static_cast<std::int64_t>(
+        part *
+        static_cast<double>(
+            trained.layout->padded_elements() / trained.layout->world()));
+  };
+  std::vector<zero::TierPlace> places;
+  places.push_back(
+      {zero::make_memory_tier(zero::MemoryOf::device),
+       elements_of(1 - job.policy.offloaded)});
+  if (!on_disk || job.policy.offloaded_to_cpu > 0) {
+    places.push_back(
+        {zero::make_visiting_tier(
+             {.device = job.device,
+              .buffers = static_cast<int>(offload.buffer_count),
+              .pin = pins_optimizer(job)}),
+         elements_of(job.policy.offloaded_to_cpu)});
   }
-  return zero::make_visiting_tier(
-      {.device = job.device,
-       .buffers = static_cast<int>(
-           job.deepspeed().zero.offload_optimizer->buffer_count),
-       .pin = pins_optimizer(job),
-       .resident_elements = resident});
+  if (on_disk) {
+    places.push_back({zero::make_disk_visitor(
+        {.device = job.device, .disk = make_optimizer_disk(job, trained)})});
+  }
+  return zero::make_divided_tier(std::move(places));
 }
 
 std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(

@@ -4,7 +4,6 @@
 
 #include <c10/core/Device.h>
 
-#include <cstdint>
 #include <memory>
 
 namespace cairn::zero {
@@ -14,8 +13,6 @@ struct DiskVisitorOptions {
   /// Where the tensors rest: a tier that gives page-locked host memory, with
   /// four buffers or more.
   std::unique_ptr<ShardTier> disk;
-  /// Elements whose tensors never leave the device.
-  std::int64_t resident_elements = 0;
 };
 
 /// A tier on a disk whose tensors visit a device to be updated, through the

@@ -19,9 +19,11 @@ struct Policy {
   bool partition_gradients = false;
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
-  /// Part of the optimizer's states that is in that tier; the rest is on the
-  /// device.
+  /// Part of the optimizer's states that leaves the device for that tier.
   double offloaded = 1;
+  /// Of all states the part of `offloaded` that is in host memory although the
+  /// tier is a disk.
+  double offloaded_to_cpu = 0;
   /// States visit the device for the update, rather than gradients the CPU.
   bool states_visit_device = false;
   Tier parameter_tier = Tier::device;

@@ -4,7 +4,6 @@
 
 #include <c10/core/Device.h>
 
-#include <cstdint>
 #include <memory>
 
 namespace cairn::zero {
@@ -13,8 +12,6 @@ struct VisitingTierOptions {
   at::Device device{at::kCPU};
   int buffers = 4; ///< buckets that may be on the device at a time, at least 2
   bool pin = true; ///< page-locks host memory, for copies beside other work
-  /// Elements whose tensors never leave the device.
-  std::int64_t resident_elements = 0;
 };
 
 /// A tier in the host's memory whose tensors visit a device to be updated: a

@@ -40,6 +40,19 @@ std::string_view where(Tier tier) {
   return "";
 }
 
+/// Where states rest that visit the device, and which part of them.
+std::string places_of_states(const Policy& policy) {
+  if (policy.optimizer_tier == Tier::cpu) {
+    return fmt::format("cpu for {:.0f}% of it", 100 * policy.offloaded);
+  }
+  const std::string disk = fmt::format(
+      "nvme for {:.0f}% of it",
+      100 * (policy.offloaded - policy.offloaded_to_cpu));
+  return policy.offloaded_to_cpu == 0
+      ? disk
+      : fmt::format("{}, cpu for {:.0f}%", disk, 100 * policy.offloaded_to_cpu);
+}
+
 } // namespace
 
 Policy policy_of(const config::ZeroConfig& config) {
@@ -52,6 +65,8 @@ Policy policy_of(const config::ZeroConfig& config) {
     const config::OffloadOptimizerConfig& offload = *config.offload_optimizer;
     policy.optimizer_tier = tier_of(offload.device);
     policy.offloaded = offload.ratio;
+    policy.offloaded_to_cpu =
+        policy.optimizer_tier == Tier::nvme ? offload.cpu_ratio : 0;
     policy.states_visit_device = policy.optimizer_tier != Tier::device &&
         (offload.ratio < 1 || offload.update_on == config::OffloadUpdate::gpu);
   }
@@ -94,9 +109,8 @@ std::string describe(const Policy& policy) {
     parts.push_back(
         policy.states_visit_device
             ? fmt::format(
-                  "optimizer ({} for {:.0f}% of it, updated on the device)",
-                  policy.optimizer_tier == Tier::nvme ? "nvme" : "cpu",
-                  100 * policy.offloaded)
+                  "optimizer ({}, updated on the device)",
+                  places_of_states(policy))
             : fmt::format("optimizer{}", where(policy.optimizer_tier)));
   }
   if (policy.partition_gradients) {

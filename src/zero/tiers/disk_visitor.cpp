@@ -1,7 +1,6 @@
 #include "zero/internal/disk_visitor.h"
 
 #include "zero/reduce/side_copies.h"
-#include "zero/tiers/packed_shard.h"
 
 #include <ATen/ops/empty_like.h>
 
@@ -23,20 +22,10 @@ class DiskVisitor final : public ShardTier {
   bool keeps_memory() const override { return false; }
 
   void put(int bucket, ShardTensors tensors) override {
-    const std::int64_t elements = tensors.weights.numel();
-    if (resident_elements_ + elements <= options_.resident_elements) {
-      resident_elements_ += elements;
-      resident_[bucket] = std::move(tensors);
-    } else {
-      disk().put(bucket, std::move(tensors));
-    }
+    disk().put(bucket, std::move(tensors));
   }
 
-  void prefetch(int bucket) override {
-    if (!resident_.contains(bucket)) {
-      disk().prefetch(bucket);
-    }
-  }
+  void prefetch(int bucket) override { disk().prefetch(bucket); }
 
   ShardTensors acquire(int bucket) override {
     return acquire_from(bucket, /*blank=*/false);
@@ -46,9 +35,6 @@ class DiskVisitor final : public ShardTier {
   }
 
   void give_back(int bucket, bool changed) override {
-    if (resident_.contains(bucket)) {
-      return;
-    }
     const auto node = visits_.extract(bucket);
     const Visit& visit = node.mapped();
     if (changed) {
@@ -75,13 +61,7 @@ class DiskVisitor final : public ShardTier {
     disk().settle();
   }
 
-  Bytes bytes() const override {
-    Bytes result = options_.disk->bytes();
-    for (const auto& [bucket, tensors] : resident_) {
-      result.device += PackedShard(tensors).bytes();
-    }
-    return result;
-  }
+  Bytes bytes() const override { return options_.disk->bytes(); }
 
  private:
   struct Visit {
@@ -97,10 +77,6 @@ class DiskVisitor final : public ShardTier {
   ShardTier& disk() { return *options_.disk; }
 
   ShardTensors acquire_from(int bucket, bool blank) {
-    const auto resident = resident_.find(bucket);
-    if (resident != resident_.end()) {
-      return resident->second;
-    }
     if (!leaving_.empty() && leaving_.back().bucket == bucket) {
       settle(); // its buffer is not to be taken twice
     }
@@ -133,8 +109,6 @@ class DiskVisitor final : public ShardTier {
 
   DiskVisitorOptions options_;
   SideCopies departures_;
-  std::map<int, ShardTensors> resident_;
-  std::int64_t resident_elements_ = 0;
   std::map<int, Visit> visits_;
   std::deque<Leaving> leaving_;
 };

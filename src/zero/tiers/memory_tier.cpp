@@ -9,6 +9,8 @@ namespace {
 
 class MemoryTier final : public ShardTier {
  public:
+  explicit MemoryTier(MemoryOf owner) : owner_(owner) {}
+
   bool keeps_memory() const override { return true; }
   void put(int bucket, ShardTensors tensors) override {
     buckets_[bucket] = std::move(tensors);
@@ -21,23 +23,26 @@ class MemoryTier final : public ShardTier {
 
   Bytes bytes() const override {
     Bytes result;
+    std::int64_t& all =
+        owner_ == MemoryOf::device ? result.device : result.memory;
     for (const auto& [number, bucket] : buckets_) {
-      result.memory += static_cast<std::int64_t>(bucket.weights.nbytes());
+      all += static_cast<std::int64_t>(bucket.weights.nbytes());
       for (const at::Tensor& state : bucket.states) {
-        result.memory += static_cast<std::int64_t>(state.nbytes());
+        all += static_cast<std::int64_t>(state.nbytes());
       }
     }
     return result;
   }
 
  private:
+  MemoryOf owner_;
   std::map<int, ShardTensors> buckets_;
 };
 
 } // namespace
 
-std::unique_ptr<ShardTier> make_memory_tier() {
-  return std::make_unique<MemoryTier>();
+std::unique_ptr<ShardTier> make_memory_tier(MemoryOf owner) {
+  return std::make_unique<MemoryTier>(owner);
 }
 
 } // namespace cairn::zero

@@ -47,7 +47,10 @@ class ShardTier {
   virtual Bytes bytes() const = 0;
 };
 
+/// Whose memory a memory tier's bytes are counted as.
+enum class MemoryOf { host, device };
+
 /// A tier in memory, wherever the tensors are.
-std::unique_ptr<ShardTier> make_memory_tier();
+std::unique_ptr<ShardTier> make_memory_tier(MemoryOf owner = MemoryOf::host);
 
 } // namespace cairn::zero

@@ -27,12 +27,6 @@ class VisitingTier final : public ShardTier {
   bool keeps_memory() const override { return false; }
 
   void put(int bucket, ShardTensors tensors) override {
-    const std::int64_t elements = tensors.weights.numel();
-    if (resident_elements_ + elements <= options_.resident_elements) {
-      resident_elements_ += elements;
-      resident_[bucket] = std::move(tensors);
-      return;
-    }
     Home& home = homes_[bucket];
     home.packed = PackedShard(tensors);
     home.memory = host_memory(home.packed.bytes(), at::kByte, options_.pin);
@@ -40,7 +34,7 @@ class VisitingTier final : public ShardTier {
   }
 
   void prefetch(int bucket) override {
-    if (resident_.contains(bucket) || slots_.find(bucket) != nullptr) {
+    if (slots_.find(bucket) != nullptr) {
       return;
     }
     Slot& slot = free_slot(bucket);
@@ -50,10 +44,6 @@ class VisitingTier final : public ShardTier {
   }
 
   ShardTensors acquire(int bucket) override {
-    const auto resident = resident_.find(bucket);
-    if (resident != resident_.end()) {
-      return resident->second;
-    }
     prefetch(bucket);
     return views_in(*slots_.find(bucket));
   }
@@ -61,9 +51,6 @@ class VisitingTier final : public ShardTier {
   ShardTensors acquire_blank(int bucket) override { return acquire(bucket); }
 
   void give_back(int bucket, bool changed) override {
-    if (resident_.contains(bucket)) {
-      return;
-    }
     Slot& slot = *slots_.find(bucket);
     slot.state = Slot::State::ready;
     if (changed) {
@@ -83,10 +70,7 @@ class VisitingTier final : public ShardTier {
     for (const auto& [number, home] : homes_) {
       result.memory += home.packed.bytes();
     }
-    for (const auto& [number, tensors] : resident_) {
-      result.device += PackedShard(tensors).bytes();
-    }
-    result.device += slots_.bytes();
+    result.device = slots_.bytes();
     return result;
   }
 
@@ -135,8 +119,6 @@ class VisitingTier final : public ShardTier {
   VisitingTierOptions options_;
   SideCopies arrivals_;
   SideCopies departures_;
-  std::map<int, ShardTensors> resident_;
-  std::int64_t resident_elements_ = 0;
   std::map<int, Home> homes_;
   Slots slots_;
 };
