@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pretrain/parity_training.h"
+#include "pretrain/parity_row.h"
 
 #include <vector>
 
@@ -10,10 +10,11 @@ namespace cairn::pretrain::parity {
 /// one process.
 std::vector<Row> rows();
 
-/// The rows of the table that are also run over NCCL, where a row takes longer:
-/// one or two rows for each way to share the work between ranks, and for each
-/// ZeRO stage, pipeline schedule and kind of context parallelism. Some combine
-/// two ways, on 4 ranks, because their groups then work side by side.
+/// The rows that are run over NCCL, where a row takes longer: each way to share
+/// the work between ranks, with each ZeRO stage, pipeline schedule and kind of
+/// context parallelism, on 2 and on 4 ranks. Some combine two ways, because
+/// their groups then work side by side. All are rows of the table, but those of
+/// buffers that are registered with NCCL.
 std::vector<Row> rows_over_nccl();
 
 } // namespace cairn::pretrain::parity

@@ -5,11 +5,8 @@
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,56 +78,6 @@ INSTANTIATE_TEST_SUITE_P(
     Parity,
     ::testing::ValuesIn(rows()),
     [](const auto& info) { return info.param.name; });
-
-/// True when `has` holds for a row that NCCL runs.
-bool any_over_nccl(const std::function<bool(const Row&)>& has) {
-  const std::vector<Row> chosen = parity::rows_over_nccl();
-  return std::any_of(chosen.begin(), chosen.end(), has);
-}
-
-TEST(ParityOverNccl, HasEveryWayToShareTheWork) {
-  for (int stage = 0; stage <= 3; ++stage) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.data > 1 && row.stage == stage;
-    })) << stage;
-  }
-  for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zb-h1"}) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.pipeline > 1 && row.schedule == schedule;
-    })) << schedule;
-  }
-  for (const char* kind : {"p2p", "a2a"}) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.context > 1 && row.context_kind == kind;
-    })) << kind;
-  }
-  for (const char* model : {"_documents", "_dropout", "_rotary"}) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.context > 1 && row.context_kind == "p2p" &&
-          row.model.find(model) != std::string::npos;
-    })) << model;
-  }
-  for (const int ranks : {2, 4}) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.tensor == ranks;
-    })) << ranks;
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.expert > 1 && row.ranks() == ranks;
-    })) << ranks;
-  }
-  EXPECT_TRUE(
-      any_over_nccl([](const Row& row) { return row.sequence_parallel; }));
-  EXPECT_TRUE(any_over_nccl(
-      [](const Row& row) { return row.name.ends_with("_overlapped"); }));
-  EXPECT_TRUE(any_over_nccl([](const Row& row) {
-    return row.model == "gpt_few_keys" && row.tensor == 4;
-  }));
-  for (const char* key : {"zero_hpz_partition_size", "mics_shard_size"}) {
-    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
-      return row.zero.contains(key);
-    })) << key;
-  }
-}
 
 class ParityOfCheckpoints : public ::testing::TestWithParam<const char*> {};
 

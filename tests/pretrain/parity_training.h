@@ -2,6 +2,7 @@
 
 #include "pretrain/internal/build_model.h"
 #include "pretrain/internal/stages.h"
+#include "pretrain/parity_row.h"
 #include "pretrain/run/batch_feed.h"
 
 #include <ATen/Functions.h>
@@ -15,7 +16,6 @@
 
 #include <map>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -32,31 +32,6 @@ constexpr std::int64_t sequence = 16;
 constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
 constexpr std::int64_t hidden = 32;
 constexpr std::int64_t vocabulary = 50;
-
-/// The layout of a run over ranks.
-struct Row {
-  std::string name;
-  std::string model = "gpt";
-  int tensor = 1;
-  int data = 1;
-  int pipeline = 1;
-  int expert = 1; ///< of the data parallel ranks
-  int context = 1;
-  std::string context_kind = "p2p";
-  int stage = 0;
-  json zero = json::object(); ///< zero_optimization's keys besides
-  bool sequence_parallel = false;
-  bool recompute = false;
-  std::string schedule = "1f1b";
-  std::string partition{}; ///< of the pipeline; none: the default
-  int virtual_layers = 0;  ///< of each virtual stage; 0: there are none
-  std::vector<std::string> flags{}; ///< more of them
-  int ranks() const { return tensor * data * pipeline * context; }
-};
-
-inline void PrintTo(const Row& row, std::ostream* out) {
-  *out << row.name;
-}
 
 /// True for the model whose samples are cut to 8 tokens, then 12, then 16.
 inline bool has_curriculum(const std::string& model) {
@@ -123,6 +98,7 @@ inline model::ModelDescription describe(const std::string& model) {
               model == "gpt_few_keys" || drops_tokens(model)
           ? 4
           : model == "gpt_of_5" ? 5
+          : model == "gpt_of_8" ? 8
                                 : 2,
       .hidden = hidden,
       .heads = 4,
