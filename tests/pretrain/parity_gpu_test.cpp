@@ -1,4 +1,5 @@
 #include "pretrain/parity_reference.h"
+#include "pretrain/parity_report.h"
 #include "pretrain/parity_resume.h"
 #include "pretrain/parity_rows.h"
 #include "pretrain/parity_training.h"
@@ -10,7 +11,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +18,17 @@
 // Rows of the parity table whose ranks share one GPU: they follow the curve of
 // one process on the CPU. Over NCCL each rank pretends to be a host of its own,
 // as with `cairn launch --share_gpu`; the others go through Gloo, which copies
-// tensors to host memory.
+// tensors to host memory. Rows over NCCL print how far they are from the curve;
+// bench/gpu/nccl_table.py makes a table of these lines.
 
 namespace cairn::pretrain::parity_gpu_test {
 namespace {
 
+using parity::Distance;
+using parity::DistanceOfRanks;
+using parity::layout_of;
 using parity::Point;
+using parity::report;
 using parity::Row;
 using parity::Training;
 using parity::wanted;
@@ -35,8 +40,12 @@ bool rounds(const Row& row) {
   return row.zero.contains("zero_quantized_weights");
 }
 
+const Point& wanted_at(const Row& row, int step) {
+  return wanted(row.model)[static_cast<std::size_t>(step)];
+}
+
 void expect_near(const Point& got, const Row& row, int step) {
-  const Point& there = wanted(row.model)[static_cast<std::size_t>(step)];
+  const Point& there = wanted_at(row, step);
   ASSERT_EQ(got.losses.size(), there.losses.size());
   for (std::size_t i = 0; i < got.losses.size(); ++i) {
     EXPECT_NEAR(got.losses[i], there.losses[i], rounds(row) ? 0.05 : 1e-4)
@@ -48,15 +57,24 @@ void expect_near(const Point& got, const Row& row, int step) {
   }
 }
 
-void follow_the_curve(const Row& row, const testing::RanksOptions& options) {
+/// Returns how far the row's ranks are from the curve.
+Distance follow_the_curve(
+    const Row& row,
+    const testing::RanksOptions& options) {
   wanted(row.model); // before the ranks are forked
+  const DistanceOfRanks distances;
   testing::run_ranks(options, [&](const distributed::World& world) {
     ASSERT_EQ(world.device_name(), "cuda:0");
     Training training(row, world);
+    Distance distance;
     for (int i = 0; i < parity::steps; ++i) {
-      expect_near(training.step(), row, i);
+      const Point got = training.step();
+      expect_near(got, row, i);
+      distance.add(got, wanted_at(row, i));
     }
+    distances.write(world.rank(), distance);
   });
+  return distances.largest(options.ranks);
 }
 
 class ParityGpu : public ::testing::TestWithParam<Row> {};
@@ -72,7 +90,15 @@ TEST_P(ParityGpu, FollowsTheCurveOfTheCpu) {
 class ParityNccl : public ::testing::TestWithParam<Row> {};
 
 TEST_P(ParityNccl, FollowsTheCurveOfTheCpu) {
-  follow_the_curve(GetParam(), ranks_on_one_gpu(GetParam().ranks()));
+  const Row& row = GetParam();
+  const Distance distance =
+      follow_the_curve(row, ranks_on_one_gpu(row.ranks()));
+  report(
+      "curve",
+      row.name,
+      std::to_string(row.ranks()),
+      layout_of(row),
+      distance);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -81,14 +107,14 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(parity::rows_over_nccl()),
     [](const auto& info) { return info.param.name; });
 
-/// The losses of all steps, without the other values of a point.
-std::vector<double> losses_of(const Row& row, const distributed::World& world) {
+/// All steps of a run.
+std::vector<Point> points_of(const Row& row, const distributed::World& world) {
   Training training(row, world);
-  std::vector<double> losses;
+  std::vector<Point> points;
   for (int i = 0; i < parity::steps; ++i) {
-    losses.push_back(training.step().losses.at(0));
+    points.push_back(training.step());
   }
-  return losses;
+  return points;
 }
 
 Row in_16_bits(Row row) {
@@ -106,29 +132,43 @@ class ParityOfDropoutNccl : public ::testing::TestWithParam<Row> {};
 
 TEST_P(ParityOfDropoutNccl, FollowsTheCurveOfOneRank) {
   const testing::TemporaryFolder folder;
-  const auto file = folder.path() / "losses";
+  const auto file = folder.path() / "curve";
   testing::run_ranks(ranks_on_one_gpu(1), [&](const distributed::World& world) {
     std::ofstream out(file);
     out.precision(17);
-    for (const double loss : losses_of(in_16_bits({.name = "one"}), world)) {
-      out << loss << '\n';
+    for (const Point& point : points_of(in_16_bits({.name = "one"}), world)) {
+      out << point.losses.at(0) << ' ' << point.norm << '\n';
     }
   });
   std::ifstream in(file);
-  const std::vector<double> wanted_losses{
-      std::istream_iterator<double>(in),
-      std::istream_iterator<double>()};
-  ASSERT_EQ(wanted_losses.size(), static_cast<std::size_t>(parity::steps));
+  std::vector<Point> there(parity::steps);
+  for (Point& point : there) {
+    in >> point.losses.emplace_back() >> point.norm;
+  }
+  ASSERT_TRUE(in);
   const Row row = in_16_bits(GetParam());
+  const DistanceOfRanks distances;
   testing::run_ranks(
       ranks_on_one_gpu(row.ranks()),
       [&](const distributed::World& world) {
-        const std::vector<double> losses = losses_of(row, world);
-        for (std::size_t i = 0; i < losses.size(); ++i) {
-          EXPECT_NEAR(losses[i], wanted_losses[i], i == 0 ? 2e-4 : 5e-2)
+        const auto points = points_of(row, world);
+        Distance distance;
+        for (std::size_t i = 0; i < points.size(); ++i) {
+          EXPECT_NEAR(
+              points[i].losses.at(0),
+              there[i].losses.at(0),
+              i == 0 ? 2e-4 : 5e-2)
               << "step " << i;
+          distance.add(points[i], there[i]);
         }
+        distances.write(world.rank(), distance);
       });
+  report(
+      "one_gpu_rank",
+      row.name,
+      std::to_string(row.ranks()),
+      layout_of(row),
+      distances.largest(row.ranks()));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -152,11 +192,27 @@ TEST_P(ParityOfCheckpointsNccl, AnotherLayoutLoadsWhatOneSaved) {
   wanted(loader.model);
   const testing::TemporaryFolder folder;
   parity::save_half_way(saver, ranks_on_one_gpu(saver.ranks()), folder.path());
-  parity::resume_half_way(
-      loader,
+  const DistanceOfRanks distances;
+  testing::run_ranks(
       ranks_on_one_gpu(loader.ranks()),
-      folder.path(),
-      [&](const Point& got, int step) { expect_near(got, loader, step); });
+      [&](const distributed::World& world) {
+        Distance distance;
+        parity::resume_half_way(
+            loader,
+            world,
+            folder.path(),
+            [&](const Point& got, int step) {
+              expect_near(got, loader, step);
+              distance.add(got, wanted_at(loader, step));
+            });
+        distances.write(world.rank(), distance);
+      });
+  report(
+      "resumed",
+      saver.name + "_then_" + loader.name,
+      fmt::format("{},{}", saver.ranks(), loader.ranks()),
+      layout_of(saver) + ">" + layout_of(loader),
+      distances.largest(loader.ranks()));
 }
 
 /// Each layout resumes what the one before it has saved, the first what the

@@ -25,20 +25,18 @@ inline void save_half_way(
   });
 }
 
-/// Loads what save_half_way() saved and trains the second half of the steps.
-/// Calls `check` after each of them.
+/// Loads what save_half_way() saved and trains the second half of the steps, as
+/// one of the ranks. Calls `check` after each of them.
 inline void resume_half_way(
     const Row& row,
-    const testing::RanksOptions& options,
+    const distributed::World& world,
     const std::filesystem::path& folder,
     const std::function<void(const Point&, int step)>& check) {
-  testing::run_ranks(options, [&](const distributed::World& world) {
-    Training training(row, world);
-    training.engine->load_checkpoint(folder);
-    for (int i = steps / 2; i < steps; ++i) {
-      check(training.step(), i);
-    }
-  });
+  Training training(row, world);
+  training.engine->load_checkpoint(folder);
+  for (int i = steps / 2; i < steps; ++i) {
+    check(training.step(), i);
+  }
 }
 
 } // namespace cairn::pretrain::parity

@@ -133,11 +133,17 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
         {.ranks = saver.ranks()},
         folder.path() / saver.name);
     for (const Row& loader : layouts) {
-      parity::resume_half_way(
-          loader,
+      run_ranks(
           {.ranks = loader.ranks()},
-          folder.path() / saver.name,
-          [&](const Point& got, int step) { expect_near(got, loader, step); });
+          [&](const distributed::World& world) {
+            parity::resume_half_way(
+                loader,
+                world,
+                folder.path() / saver.name,
+                [&](const Point& got, int step) {
+                  expect_near(got, loader, step);
+                });
+          });
     }
   }
 }
