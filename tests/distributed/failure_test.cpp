@@ -46,42 +46,14 @@ TEST(Failure, ASleepingRankIsNamed) {
 }
 
 TEST(Failure, ARankOnAnotherOperationIsNamed) {
-  run_ranks({.ranks = 3, .collective_timeout = 700ms}, [](const World& world) {
-    const ProcessGroup& group = world.group();
-    group.barrier();
-    const at::Tensor x = at::ones({8});
-    const std::string text = comm_error([&] {
-      if (world.rank() == 1) {
-        group.all_gather(x).wait();
-        // Data may have come through by accident; the next call hangs.
-        group.all_gather(x).wait();
-      } else {
-        group.all_reduce(x).wait();
-        group.all_reduce(x).wait();
-      }
-    });
-    EXPECT_THAT(
-        text,
-        AllOf(
-            HasSubstr("rank 1 called all_gather(float32 [8]) at "
-                      "failure_test.cpp:"),
-            HasSubstr("rank 0 called all_reduce(float32 [8], sum)")));
-  });
+  failures::a_rank_on_another_operation_is_named(
+      {.ranks = 3, .collective_timeout = 700ms});
 }
 
 TEST(Failure, ADifferentSizeIsNamed) {
-  run_ranks({.ranks = 2, .collective_timeout = 700ms}, [](const World& world) {
-    const std::string text = comm_error([&] {
-      for (int i = 0; i < 2; ++i) {
-        world.group()
-            .all_reduce(at::ones({world.rank() == 0 ? 8 : 4096}))
-            .wait();
-      }
-    });
-    EXPECT_THAT(
-        text,
-        AllOf(HasSubstr("[8]"), HasSubstr("[4096]"), HasSubstr("#")));
-  });
+  failures::a_different_size_is_named(
+      {.ranks = 2, .collective_timeout = 700ms},
+      4096);
 }
 
 TEST(Failure, AMessageThatNobodySendsIsExplained) {
@@ -160,22 +132,7 @@ TEST(Failure, MissingRanksOfARequiredCallAreNamed) {
 }
 
 TEST(Failure, ALateRankDoesNotEnterARequiredCallAlone) {
-  run_ranks({.ranks = 2}, [](const World& world) {
-    const ProcessGroup& group = world.group();
-    if (world.rank() == 0) {
-      EXPECT_THAT(
-          comm_error([&] { group.require_all("save", 200ms); }),
-          HasSubstr("rank 1 did not call save within 0.2 s"));
-    }
-    group.barrier();
-    if (world.rank() == 1) {
-      EXPECT_THAT(
-          comm_error([&] { group.require_all("save"); }),
-          HasSubstr("the others gave up waiting for this rank to call save"));
-    }
-    group.require_all("save");
-    group.require_all("save");
-  });
+  failures::a_late_rank_does_not_enter_a_required_call_alone({.ranks = 2});
 }
 
 TEST(Failure, AGroupThatOnlySomeMakeNamesTheOthers) {

@@ -280,6 +280,67 @@ void a_barrier_gives_up_in_time(const RanksOptions& options) {
   });
 }
 
+void a_rank_on_another_operation_is_named(const RanksOptions& options) {
+  run_ranks(options, [](const World& world) {
+    const ProcessGroup& group = world.group();
+    group.barrier();
+    const at::Tensor x = ones(world, 8);
+    const std::string text = comm_error([&] {
+      // Data may come through by accident, though not for all ranks each time.
+      for (int i = 0; i < 2; ++i) {
+        finish(world.rank() == 1 ? group.all_gather(x) : group.all_reduce(x));
+      }
+      group.barrier();
+    });
+    EXPECT_THAT(
+        text,
+        AllOf(
+            HasSubstr("rank 1 called all_gather(float32 [8]) at failures.cpp:"),
+            HasSubstr("rank 0 called all_reduce(float32 [8], sum)")));
+  });
+}
+
+void a_different_size_is_named(
+    const RanksOptions& options,
+    std::int64_t large) {
+  run_ranks(options, [&](const World& world) {
+    const ProcessGroup& group = world.group();
+    const std::string text = comm_error([&] {
+      for (int i = 0; i < 2; ++i) {
+        finish(group.all_reduce(ones(world, world.rank() == 0 ? 8 : large)));
+      }
+      group.barrier(); // the smaller data may have come through
+    });
+    EXPECT_THAT(
+        text,
+        AllOf(
+            HasSubstr("[8]"),
+            HasSubstr(fmt::format("[{}]", large)),
+            HasSubstr("#")));
+  });
+}
+
+void a_late_rank_does_not_enter_a_required_call_alone(
+    const RanksOptions& options) {
+  run_ranks(options, [](const World& world) {
+    const ProcessGroup& group = world.group();
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          comm_error([&] { group.require_all("save", 200ms); }),
+          HasSubstr("rank 1 did not call save within 0.2 s"));
+    }
+    group.barrier();
+    if (world.rank() == 1) {
+      EXPECT_THAT(
+          comm_error([&] { group.require_all("save"); }),
+          HasSubstr("the others gave up waiting for this rank to call save"));
+    }
+    group.require_all("save");
+    group.require_all("save");
+    finish(group.all_reduce(ones(world, 4)));
+  });
+}
+
 void a_call_that_nobody_waits_for_ends(const RanksOptions& options) {
   run_ranks(options, [&](const World& world) {
     const ProcessGroup& group = world.group();

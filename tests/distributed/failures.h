@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/init_distributed.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,6 +44,13 @@ void a_sleeping_rank_is_named(const RanksOptions& options);
 void a_rank_that_left_is_named(const RanksOptions& options);
 void a_message_that_nobody_sends_is_explained(const RanksOptions& options);
 void a_barrier_gives_up_in_time(const RanksOptions& options);
+/// Rank 1 gathers where the others reduce.
+void a_rank_on_another_operation_is_named(const RanksOptions& options);
+/// Rank 0 reduces 8 elements and rank 1 reduces `large`.
+void a_different_size_is_named(const RanksOptions& options, std::int64_t large);
+/// Rank 1 comes to require_all() when rank 0 has given up.
+void a_late_rank_does_not_enter_a_required_call_alone(
+    const RanksOptions& options);
 /// The last rank does not come to a collective, and the others leave without
 /// waiting for it.
 void a_call_that_nobody_waits_for_ends(const RanksOptions& options);

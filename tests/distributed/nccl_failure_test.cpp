@@ -4,9 +4,14 @@
 #include "distributed/failures.h"
 #include "support/run_ranks.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
+#include <thread>
 
 namespace cairn::distributed::nccl_failure_test {
 namespace {
@@ -38,6 +43,49 @@ TEST(NcclFailure, AKilledRankIsNamed) {
 
 TEST(NcclFailure, TheHostOfTheStoreIsNamed) {
   failures::a_killed_rank_is_named(ranks(3), 0);
+}
+
+// NCCL compares neither operations nor sizes: ranks hang, or get an error or
+// wrong values. The records of the calls tell which rank is unlike the others.
+TEST(NcclFailure, ARankOnAnotherOperationIsNamed) {
+  failures::a_rank_on_another_operation_is_named(ranks(3));
+}
+
+TEST(NcclFailure, ADifferentSizeIsNamed) {
+  // Far more messages than the few that NCCL sends for 8 elements.
+  failures::a_different_size_is_named(ranks(2), std::int64_t{1} << 24);
+}
+
+TEST(NcclFailure, ALateRankDoesNotEnterARequiredCallAlone) {
+  failures::a_late_rank_does_not_enter_a_required_call_alone(ranks(2));
+}
+
+/// On a GPU a Pending that is dropped orders the stream and waits for nothing,
+/// so it has no error to keep for the next call. The watchdog sees the call
+/// fail, and from then on every call throws before it starts.
+TEST(NcclFailure, AnErrorNobodyWaitedForIsThrownByALaterCall) {
+  auto options = ranks(2);
+  options.dies = {1};
+  cairn::testing::run_ranks(options, [](const World& world) {
+    const ProcessGroup& group = world.group();
+    failures::finish(group.all_reduce(failures::ones(world, 8)));
+    if (world.rank() == 1) {
+      // NCCL has the sum here before the other rank has it.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      ::kill(::getpid(), SIGKILL);
+    }
+    { const Pending dropped = group.all_reduce(failures::ones(world, 8)); }
+    failures::wait_for_death_of_job(group);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THAT(
+        failures::comm_error([&] {
+          const Pending next = group.all_reduce(failures::ones(world, 8));
+        }),
+        ::testing::HasSubstr("rank 1 does not answer"));
+    EXPECT_LT(
+        std::chrono::steady_clock::now() - begin,
+        std::chrono::seconds(1));
+  });
 }
 
 TEST(NcclFailure, ARankThatLeftIsNamed) {
