@@ -18,7 +18,8 @@ struct Interval {
 
 /// The work of a GPU, as its own trace has it.
 struct GpuTrace {
-  std::vector<Interval> kernels;
+  std::vector<Interval> kernels;  ///< those of NCCL not counted
+  std::vector<Interval> messages; ///< kernels of NCCL
   std::vector<Interval> to_host;
   std::vector<Interval> to_device;
 };
@@ -48,6 +49,8 @@ inline GpuTrace traced(
       trace.to_host.push_back(interval);
     } else if (what.find("Memcpy HtoD") != std::string::npos) {
       trace.to_device.push_back(interval);
+    } else if (what.starts_with("nccl")) {
+      trace.messages.push_back(interval);
     } else if (
         what.find("Memcpy") == std::string::npos &&
         what.find("Memset") == std::string::npos) {

@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 #include <cairn/engine/initialize.h>
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,9 @@
 #include <memory>
 #include <string>
 
-// An update is as many launches for many buckets as for few.
+// An update is as many launches for many buckets as for few. Messages are
+// another matter: at stages 1 and 2 each bucket has a gather of its own, which
+// sends the updated weights.
 
 namespace cairn::update_launches_test {
 namespace {
@@ -35,8 +38,14 @@ struct Deep : torch::nn::Module {
   torch::nn::ModuleList stack;
 };
 
-/// Kernels of one engine.step(), with a bucket for every layer.
-std::size_t launches(
+/// What one engine.step() has the GPU do.
+struct Launches {
+  std::size_t kernels = 0;
+  std::size_t messages = 0;
+};
+
+/// Launches of an update, with a bucket for every layer.
+Launches launches(
     const distributed::World& world,
     int layers,
     const json& more) {
@@ -54,18 +63,23 @@ std::size_t launches(
   const at::Tensor input = at::randn({4, 33}, engine.device());
   const auto pass = [&, &engine = engine] {
     engine.backward(engine(input).to(at::kFloat).square().mean());
-    at::ones({1}, at::kCUDA).item(); // the GPU is done
+    torch::cuda::synchronize(); // messages have streams of their own
+  };
+  const auto step = [&, &engine = engine] {
+    engine.step();
+    torch::cuda::synchronize();
   };
   for (int i = 0; i < 2; ++i) {
     pass();
-    engine.step();
+    step();
   }
   pass();
-  const auto step = [&, &engine = engine] {
-    engine.step();
-    at::ones({1}, at::kCUDA).item();
-  };
-  return testing::traced("update", step).kernels.size();
+  if (world.rank() > 0) { // one trace is enough
+    step();
+    return {};
+  }
+  const testing::GpuTrace trace = testing::traced("update", step);
+  return {trace.kernels.size(), trace.messages.size()};
 }
 
 TEST(UpdateLaunches, DoNotGrowWithTheNumberOfBuckets) {
@@ -78,11 +92,40 @@ TEST(UpdateLaunches, DoNotGrowWithTheNumberOfBuckets) {
             const json more{
                 {"optimizer", {{"type", optimizer}}},
                 {"bf16", {{"enabled", sixteen}}}};
-            const std::size_t few = launches(world, 3, more);
-            const std::size_t many = launches(world, 60, more);
+            const std::size_t few = launches(world, 3, more).kernels;
+            const std::size_t many = launches(world, 60, more).kernels;
             std::cout << optimizer << ": " << many << " kernels\n";
             EXPECT_EQ(many, few);
             EXPECT_LT(many, 12U);
+          }
+        }
+      });
+}
+
+TEST(UpdateLaunches, DoNotGrowWithTheNumberOfBucketsOverNccl) {
+  testing::run_ranks(
+      testing::ranks_on_one_gpu(2),
+      [](const distributed::World& world) {
+        for (const int stage : {0, 1, 2}) {
+          for (const bool sixteen : {false, true}) {
+            SCOPED_TRACE(::testing::Message() << stage << " " << sixteen);
+            const json more{
+                {"zero_optimization", {{"stage", stage}}},
+                {"bf16", {{"enabled", sixteen}}}};
+            const Launches few = launches(world, 3, more);
+            const Launches many = launches(world, 60, more);
+            if (world.rank() > 0) {
+              continue;
+            }
+            std::cout << "stage " << stage << ": " << many.kernels
+                      << " kernels and " << many.messages << " messages, "
+                      << few.messages << " with few buckets\n";
+            EXPECT_EQ(many.kernels, few.kernels);
+            EXPECT_GT(few.kernels, 0U);
+            EXPECT_LT(many.kernels, 24U);
+            if (stage == 0) { // all messages are for the step as a whole
+              EXPECT_EQ(many.messages, few.messages);
+            }
           }
         }
       });
