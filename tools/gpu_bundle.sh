@@ -8,10 +8,11 @@
 # it and call its `run`, which finds libtorch where python3 has it.
 #
 #   run tests [PART]           every GPU test, or those with that part in their names,
-#                              each in a process of its own
-#   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench
+#                              each in a process of its own; bench/gpu/nccl_table.py
+#                              makes a table of what those of NCCL print
+#   run PROGRAM [ARGUMENT…]    cairn, cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench
 set -euo pipefail
-(($# == 1 || $# == 2)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+(($# == 1 || $# == 2)) || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$(dirname "$1")"
 archive=$(realpath "$1")
 
@@ -31,7 +32,7 @@ else
   strip=${triplet/_/-}-strip
   libraries=$CAIRN_SYSROOT/usr/lib/$triplet
 fi
-programs=(bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench)
+programs=(bin/cairn bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench)
 cairn_build "${programs[@]##*/}"
 
 folder=$(mktemp -d)
@@ -67,7 +68,7 @@ export LD_LIBRARY_PATH
 if [[ ${1:-} != tests ]]; then
   exec "$here/bin/${1:?run tests [PART] | PROGRAM [ARGUMENT…]}" "${@:2}"
 fi
-exec "$here/bin/gpu_test" "--each-in-a-child=*${2:-}*" --jobs=4 --seconds=300
+exec "$here/bin/gpu_test" "--each-in-a-child=*${2:-}*" --jobs=4 --seconds=300 --show-output
 RUN
 chmod +x "$folder/run"
 # The programs share most of what they link, so the dictionary holds all of them.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """nccl_table.py LOG [LOG …] [--on "one H200, 2026-11-19"]
 
-Prints the parity table over NCCL, as Markdown, from what `gpu_test` (or ctest -V) has printed while it ran
-`--gtest_filter='*Parity*Nccl*'`. A row that several logs have is taken from the last of them. The exit
-status is 1 when a row failed or did not come to its end.
+Prints the parity table over NCCL, as Markdown, from what `gpu_test` has printed while it ran
+`--gtest_filter='*Parity*Nccl*'` or `--each-in-a-child='*Parity*Nccl*' --show-output`, or `ctest -V`. A row that
+several logs have is taken from the last of them. The exit status is 1 when a row failed or did not come to its
+end.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import re
 import sys
 
 LINE = re.compile(r"PARITY suite=(\S+) row=(\S+) ranks=(\S+) layout=(\S+) loss=(\S+) norm=(\S+)")
-RUN = re.compile(r"\[ +(RUN|OK|FAILED) +\] Table/(\w+)\.\w+/(\w+)")
+STATE = re.compile(r"(RUN|OK|passed|FAILED)(?: +\])? Table/(\w+)\.\w+/(\w+)")
 
 SUITES = {
     "ParityNccl": "curve",
@@ -72,20 +73,21 @@ def in_words(layout):
 
 
 def read(logs):
-    """The rows of each suite, {row: (line, state)}, and the names of those that failed before they passed."""
+    """The rows of each suite, {row: (line, state)}, and the names of those that another log had, not passed."""
     rows = collections.defaultdict(dict)
     again = []
     for log in logs:
         lines = {}
+        states = {}
         for text in pathlib.Path(log).read_text(errors="replace").splitlines():
             if found := LINE.search(text):
                 lines[found[1], found[2]] = found
-            elif (found := RUN.search(text)) and found[2] in SUITES:
-                key = SUITES[found[2]], found[3]
-                known = rows[key[0]].get(key[1])
-                if found[1] == "RUN" and known and known[1] != "OK":
-                    again.append(key[1])
-                rows[key[0]][key[1]] = lines.get(key), found[1]
+            elif (found := STATE.search(text)) and found[2] in SUITES:
+                states[SUITES[found[2]], found[3]] = "OK" if found[1] == "passed" else found[1]
+        for (suite, row), state in states.items():
+            if rows[suite].get(row, (None, "OK"))[1] != "OK":
+                again.append(row)
+            rows[suite][row] = lines.get((suite, row)), state
     return rows, again
 
 

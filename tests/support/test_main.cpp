@@ -20,9 +20,11 @@
 // runs every test in a process of its own:
 //
 //   nn_test --each-in-a-child[=PATTERN] [--jobs=N] [--seconds=N]
+//     [--show-output]
 //
 // PATTERN is a shell pattern for "Suite.Name", N jobs run at a time, and a test
-// has that many seconds. The processes are forked from one that has started
+// has that many seconds. What a test prints is shown if it did not pass, and
+// with --show-output always. The processes are forked from one that has started
 // libtorch, which takes half a second, so tests are as apart as with a program
 // for each of them and do not pay for it. Exit status 77: every test was
 // skipped.
@@ -37,6 +39,7 @@ struct Plan {
   std::string pattern = "*";
   std::size_t jobs = 1;
   std::chrono::seconds limit{60};
+  bool show_output = false;
 };
 
 struct Child {
@@ -127,7 +130,12 @@ void print_output(int output) {
 }
 
 /// Prints how a test ended and counts it.
-void end(const Child& child, int status, bool late, Counts& counts) {
+void end(
+    const Child& child,
+    int status,
+    bool late,
+    bool show_output,
+    Counts& counts) {
   const double seconds =
       std::chrono::duration<double>(Clock::now() - child.started).count();
   const char* how = "FAILED";
@@ -146,7 +154,7 @@ void end(const Child& child, int status, bool late, Counts& counts) {
         late ? "it took longer than it may\n" : "it was ended by signal %d\n",
         WTERMSIG(status));
   }
-  if (how[0] != 'p') {
+  if (show_output || how[0] != 'p') {
     print_output(child.output);
   }
   std::fflush(stdout);
@@ -167,7 +175,7 @@ bool ended(const Child& child, const Plan& plan, Counts& counts) {
   if (process == 0) {
     return false;
   }
-  end(child, status, late, counts);
+  end(child, status, late, plan.show_output, counts);
   return true;
 }
 
@@ -213,6 +221,8 @@ int main(int count, char** arguments) {
     } else if (const char* pattern = value_of(argument, "--each-in-a-child=")) {
       in_children = true;
       plan.pattern = pattern;
+    } else if (argument == "--show-output") {
+      plan.show_output = true;
     } else if (const char* jobs = value_of(argument, "--jobs=")) {
       plan.jobs = static_cast<std::size_t>(std::max(1, std::atoi(jobs)));
     } else if (const char* seconds = value_of(argument, "--seconds=")) {
