@@ -166,8 +166,11 @@ Curve trained(
       engine.backward(loss);
       engine.step();
     }
-    sum =
-        group.all_reduce(at::full({1}, sum, at::kDouble)).wait().item<double>();
+    const at::Tensor total = at::full(
+        {1},
+        sum,
+        at::TensorOptions(at::kDouble).device(engine.device()));
+    sum = group.all_reduce(total).wait().item<double>();
     curve.losses.push_back(sum / (group.size() * accumulation));
     curve.norms.push_back(*engine.gradient_norm());
   }
