@@ -1,21 +1,15 @@
 #include "engine/init_training.h"
-#include "engine/parity.h"
 #include "nn/counting_allocator.h"
 #include "support/run_ranks.h"
 
 #include <cairn/base/error.h>
-#include <cairn/nn/mixture.h>
 #include <cairn/zero/init.h>
 #include <gtest/gtest.h>
-#include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 
 #include <chrono>
 #include <csignal>
 #include <memory>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace cairn::init_test {
 namespace {

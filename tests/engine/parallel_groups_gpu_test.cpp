@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 
 // Engines over NCCL groups that the program has made itself, with the ranks in
@@ -14,7 +13,16 @@
 namespace cairn::engine::parallel_groups_gpu_test {
 namespace {
 
-using namespace parallel_groups;
+using distributed::ParallelGroups;
+using distributed::ProcessGroup;
+using distributed::ProcessMesh;
+using distributed::World;
+using nlohmann::json;
+using parallel_groups::GptTraining;
+using parallel_groups::groups_of;
+using parallel_groups::updates;
+using parallel_groups::Values;
+using parallel_groups::zero_config;
 
 /// Two ranks that share samples, or the model.
 struct Pair {

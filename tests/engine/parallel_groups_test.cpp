@@ -7,8 +7,6 @@
 #include <ATen/TensorOperators.h>
 #include <cairn/base/error.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/model/presets.h>
-#include <cairn/models/transformer.h>
 #include <cairn/pipeline/pipeline_module.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +25,18 @@
 namespace cairn::engine::parallel_groups_test {
 namespace {
 
-using namespace parallel_groups;
+using distributed::ParallelGroups;
+using distributed::ProcessGroup;
+using distributed::ProcessMesh;
+using distributed::World;
+using nlohmann::json;
+using parallel_groups::expect_same;
+using parallel_groups::GptTraining;
+using parallel_groups::groups_of;
+using parallel_groups::rows;
+using parallel_groups::updates;
+using parallel_groups::Values;
+using parallel_groups::zero_config;
 using ::testing::HasSubstr;
 
 /// Four ranks whose neighbours share their samples' gradients: data groups {0,
