@@ -47,10 +47,18 @@ model::ModelDescription model_from(
   return model::with_padding(gpt);
 }
 
+Program::Loss loss_from(const std::string& name) {
+  return name == "chunks"       ? Program::Loss::chunks
+      : name == "chunks_of_cpu" ? Program::Loss::chunks_of_cpu
+                                : Program::Loss::whole;
+}
+
 Program program_from(const Json& json, StateBytes& states) {
   const std::string kind = json.at("elementwise");
   const std::string attention = json.at("attention");
   states.gradient = json.at("gradient_bytes");
+  states.master = json.value("master_bytes", states.master);
+  states.moments = json.value("moments_bytes", states.moments);
   return {
       .elementwise = kind == "pieces" ? Program::Elementwise::pieces
           : kind == "eager"           ? Program::Elementwise::eager
@@ -63,8 +71,11 @@ Program program_from(const Json& json, StateBytes& states) {
       .overlaps_gathers = json.at("overlaps_gathers"),
       .gathers_ahead = json.value("gathers_ahead", false),
       .overlaps_tensor = json.value("overlaps_tensor", false),
-      .logit_bytes = json.at("logit_bytes"),
+      .loss = loss_from(json.value("loss", "whole")),
+      .logit_bytes = json.value("logit_bytes", 0.0),
       .kept_share = json.value("kept_share", 1.0),
+      .keeps_eight_bit = json.value("keeps_eight_bit", false),
+      .eight_bit_copies = json.value("eight_bit_copies", 0.0),
       .fused_gate = json.value("fused_gate", false),
       .scored_share = json.value("scored_share", 1.0),
       .bucket_elements = json.value("bucket_elements", 0.0),
@@ -99,8 +110,11 @@ RunLayout layout_from(const Json& row) {
       .weight_bits = row.value("weight_bits", 16),
       .gradient_bits = row.value("gradient_bits", 16),
       .second_copy_ranks = number("second_copy", 0)};
+  run.recomputed_blocks = number("recomputed_blocks", 0);
   if (row.contains("offload")) {
-    run.optimizer = Place::cpu;
+    run.optimizer = row.at("offload") == "nvme" ? Place::nvme : Place::cpu;
+    run.offloaded = row.value("offloaded", 1.0);
+    run.update_on_gpu = row.value("update_on_gpu", false);
   }
   return run;
 }
@@ -159,8 +173,14 @@ PublishedRow row_from(const Json& row, const Json& programs) {
     read.training.states = {.parameter = 4, .gradient = 4, .master = 0};
   }
   read.iteration_seconds = seconds_of(row, read);
+  constexpr double gibi = 1 << 30;
   if (row.contains("memory_gb")) {
     read.memory_bytes = 1e9 * row.at("memory_gb").get<double>();
+  } else if (row.contains("memory_gib")) {
+    read.memory_bytes = gibi * row.at("memory_gib").get<double>();
+  }
+  if (row.contains("host_gb")) {
+    read.host_bytes = 1e9 * row.at("host_gb").get<double>();
   }
   return read;
 }

@@ -22,6 +22,7 @@ struct PublishedRow {
   RunLayout layout;
   std::optional<double> iteration_seconds; ///< whatever the table gives
   std::optional<double> memory_bytes;
+  std::optional<double> host_bytes; ///< in use on the machine
   /// The memory is the allocator's, without CUDA's own.
   bool allocator = false;
   /// The table says that fewer model parallel ranks or twice the batch do not

@@ -18,6 +18,7 @@
 #include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>
 #include <cairn/plan/estimate.h>
+#include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,12 +110,9 @@ plan::Estimate predict(const Net& net, const plan::MeasuredSpeeds& speeds) {
       .model = model::with_padding(model::gpt_description(net.sizes)),
       .sequence = net.length,
       .value_bytes = 4,
-      .states = {.parameter = 4, .gradient = 4, .master = 0, .moments = 8},
-      .program = {
-          .elementwise = plan::Program::Elementwise::eager,
-          .logit_bytes = 4}};
+      .states = {.parameter = 4, .gradient = 4, .master = 0, .moments = 8}};
   return plan::estimate(
-      training,
+      plan::on_machine(training, machine),
       {.micro_batch = net.batch, .global_batch = net.batch},
       machine);
 }

@@ -230,6 +230,33 @@ PieceTime BlockTime::block(std::int64_t layer) const {
   return time;
 }
 
+ComputeTime BlockTime::parts_again(std::int64_t layer) const {
+  const ModelDescription& d = training_.model;
+  const double tokens = in_decoder(layer) ? decoder_tokens_ : tokens_;
+  const double tensor = value_bytes_ * tokens * static_cast<double>(d.hidden);
+  const double inner = static_cast<double>(d.ffn) / ranks_;
+  const bool mixture = model::experts_in_layer(d, layer) > 0;
+  ComputeTime again;
+  if (mixture ? layout_.recompute_mixtures : layout_.recompute_mlps) {
+    again.products += mlp_products(layer, tokens);
+    again.elementwise += traffic(
+        value_bytes_ * tokens * passes_ * (d.gated ? 3 : 2) * inner,
+        tensor);
+  } else if (mixture && layout_.recompute_expert_activations) {
+    again.elementwise += traffic(
+        value_bytes_ * tokens * static_cast<double>(d.experts->top_k) *
+            passes_ * (d.gated ? 3 : 2) * inner,
+        tensor);
+  }
+  if (layout_.recompute_norms && !training_.eight_bit) {
+    const double norms = in_decoder(layer) ? 3 : 2; // each reads and writes
+    again.elementwise += traffic(
+        passes_ * 2 * norms * tensor / (layout_.sequence_parallel ? ranks_ : 1),
+        tensor);
+  }
+  return again;
+}
+
 PieceTime BlockTime::embedding() const {
   const double rows = traffic(
       value_bytes_ * (tokens_ + decoder_tokens_) * 4 *

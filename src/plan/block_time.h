@@ -42,6 +42,9 @@ class BlockTime {
       const Gpu& gpu);
 
   PieceTime block(std::int64_t layer) const;
+  /// The parts of a block that the layout has computed again in backward, where
+  /// the block as a whole is not.
+  ComputeTime parts_again(std::int64_t layer) const;
   PieceTime embedding() const;
   PieceTime head() const;
   /// Seconds to read or write so many bytes, of tensors of so many; 0: large

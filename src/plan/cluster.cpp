@@ -67,6 +67,20 @@ class Section {
     }
     return static_cast<std::int64_t>(given);
   }
+  bool flag_or(const char* key, bool other) {
+    known_.emplace_back(key);
+    if (!has(key)) {
+      return other;
+    }
+    const Json& found = value(key);
+    if (!found.is_boolean()) {
+      throw ConfigError(
+          {.what = "is neither true nor false",
+           .where = fmt::format("{}.{}", where_, key),
+           .values = found.dump().substr(0, 40)});
+    }
+    return found.get<bool>();
+  }
   std::string text(const char* key) {
     const Json& found = value(key);
     if (!found.is_string()) {
@@ -165,7 +179,8 @@ Gpu gpu_from(Section section) {
       .unaligned_share = section.number_or("unaligned_share", 0.01, 1, 1),
       .flops_32bit = tera * section.number_or("tflops_32bit", 0, most, 0),
       .context_bytes = giga * section.number_or("context_gb", 0, most, 0.6),
-      .group_bytes = giga * section.number_or("group_gb", 0, most, 0.15)};
+      .group_bytes = giga * section.number_or("group_gb", 0, most, 0.15),
+      .is_cpu = section.flag_or("cpu", false)};
   if (section.has("measured")) {
     gpu.measured = measured_from(section.section("measured"));
   }

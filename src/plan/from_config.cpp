@@ -2,6 +2,7 @@
 
 #include "config/internal/describe_model.h"
 #include "pipeline/internal/stage_cuts.h"
+#include "zero/internal/bucket_limit.h"
 #include "zero/internal/policy.h"
 
 #include <cairn/base/error.h>
@@ -67,6 +68,53 @@ Place place_of(zero::Tier tier) {
   return Place::device;
 }
 
+/// How the engine runs what the configuration says of its messages.
+Program program_of(const Config& config) {
+  const config::ZeroConfig& zero = config.deepspeed.zero;
+  const bool said = config.given.contains("zero_optimization.overlap_comm");
+  Program program{
+      .overlaps_gradients = !said || zero.overlap_comm.value_or(true),
+      .overlaps_gathers = zero.prefetch_bucket_size > 0,
+      .gathers_ahead = config.flags.distributed.overlap_param_gather,
+      .overlaps_tensor = config.flags.distributed.tp_comm_overlap,
+      .bucket_limit = zero::bucket_limit(zero, zero::policy_of(zero))};
+  // Buckets stay until their next use if no more than the limit are used in
+  // between: at the turn to backward these are the last ones. Others are
+  // gathered ahead.
+  program.live_elements = static_cast<double>(std::min(
+      zero.max_live_parameters,
+      zero.max_reuse_distance / 2 + zero.prefetch_bucket_size));
+  if (config.flags.precision.fp8_recipe == config::Fp8Recipe::delayed) {
+    program.eight_bit_copies = 2; // in both orders
+  }
+  return program;
+}
+
+/// What backward computes again.
+void add_recomputation(const Config& config, RunLayout& run) {
+  const config::TrainingFlags& flags = config.flags.training;
+  if (flags.recomputes_layers()) {
+    run.recompute = Recompute::blocks;
+    const std::int64_t number = flags.recompute_num_layers.value_or(1);
+    (flags.recompute_method == config::RecomputeMethod::block
+         ? run.recomputed_blocks
+         : run.recomputed_together) = number;
+  }
+  const config::ActivationCheckpointingConfig& how =
+      config.deepspeed.activation_checkpointing;
+  run.inputs_on_host = how.cpu_checkpointing;
+  run.inputs_cut = how.partition_activations && run.tensor > 1;
+  const auto has = [&](const char* part) {
+    return flags.recomputes_parts() &&
+        std::ranges::find(flags.recompute_modules, part) !=
+        flags.recompute_modules.end();
+  };
+  run.recompute_norms = has("layernorm");
+  run.recompute_mlps = has("mlp");
+  run.recompute_mixtures = has("moe");
+  run.recompute_expert_activations = has("moe_act");
+}
+
 int bits_of(zero::Wire wire) {
   return wire == zero::Wire::exact ? 16 : wire == zero::Wire::int8 ? 8 : 4;
 }
@@ -88,7 +136,7 @@ Training training_of(
   const config::DeepSpeedConfig& settings = config.deepspeed;
   const std::int64_t sequence = config::sequence_length(config.flags.data);
   const model::ModelKind kind = model::kind_of(model.family);
-  return {
+  Training training{
       .model = model::with_padding(model),
       .sequence = sequence,
       .decoder_sequence = kind == model::ModelKind::t5
@@ -97,12 +145,19 @@ Training training_of(
       .value_bytes = settings.fp16.enabled || settings.bf16.enabled ? 2.0 : 4.0,
       .states = states_of(config),
       .eight_bit = config.flags.precision.fp8_format.has_value(),
-      .program = {
-          .gathers_ahead = config.flags.distributed.overlap_param_gather,
-          .overlaps_tensor = config.flags.distributed.tp_comm_overlap,
-          .scored_share = kind == model::ModelKind::bert
-              ? config.flags.data.mask_prob
-              : 1}};
+      .program = program_of(config)};
+  if (kind == model::ModelKind::bert) {
+    training.program.scored_share = config.flags.data.mask_prob;
+  }
+  return training;
+}
+
+Training on_machine(Training training, const Cluster& cluster) {
+  if (cluster.gpu.is_cpu) {
+    training.program.elementwise = Program::Elementwise::eager;
+    training.program.loss = Program::Loss::chunks_of_cpu;
+  }
+  return training;
 }
 
 std::string schedule_of(config::PipelineSchedule schedule) {
@@ -138,9 +193,7 @@ RunLayout layout_of(const Config& config) {
       .micro_batch = config.deepspeed.batch->micro,
       .global_batch = config.deepspeed.batch->train,
       .sequence_parallel = flags.sequence_parallel && flags.tensor_parallel > 1,
-      .recompute = config.flags.training.recomputes_layers()
-          ? Recompute::blocks
-          : Recompute::scores,
+      .recompute = Recompute::scores,
       .optimizer = place_of(policy.optimizer_tier),
       .parameters = place_of(policy.parameter_tier),
       .offloaded = policy.offloaded,
@@ -149,6 +202,12 @@ RunLayout layout_of(const Config& config) {
       .weight_bits = bits_of(policy.weight_wire),
       .gradient_bits = bits_of(policy.gradient_wire),
       .second_copy_ranks = policy.second_copy_ranks};
+  if (config.deepspeed.zero.offload_optimizer) {
+    run.visit_buffers = std::max<std::int64_t>(
+        2,
+        config.deepspeed.zero.offload_optimizer->buffer_count);
+  }
+  add_recomputation(config, run);
   const std::int64_t layers = config.flags.model.num_layers.value_or(
       config.flags.model.encoder_num_layers.value_or(0));
   if (run.pipeline > 1) {

@@ -1,6 +1,8 @@
 #include "plan/memory.h"
 
 #include "model/internal/activations.h"
+#include "model/internal/head_chunk.h"
+#include "plan/buckets.h"
 
 #include <algorithm>
 
@@ -33,7 +35,9 @@ class StageCounter {
         largest_ = std::max(largest_, inside);
         a_block_ = block;
         blocks_ = true;
+        ++blocks_count_;
       }
+      held_in_blocks_ += part->in_blocks;
       largest_ =
           std::max(largest_, part->blocks.empty() ? part->parameters : 0);
     }
@@ -46,6 +50,10 @@ class StageCounter {
     const bool shards_parameters = run_.zero_stage >= 3;
     tier_of(to, run_.parameters, to.device.parameters) +=
         each.parameter * cut(shards_parameters);
+    if (training_.eight_bit) {
+      to.device.parameters +=
+          training_.program.eight_bit_copies * held_in_blocks_;
+    }
     const double away = run_.optimizer == Place::device ? 0 : run_.offloaded;
     // From stage 2 on gradients go where they are needed, the host too.
     to.device.gradients += each.gradient * cut(run_.zero_stage >= 2) *
@@ -56,8 +64,12 @@ class StageCounter {
     if (away > 0) {
       tier_of(to, run_.optimizer, to.device.optimizer) +=
           away * (each.master + each.moments) * states;
-      // Gradients on their way to the update.
-      to.host += away * each.gradient * states;
+      if (run_.update_on_gpu) {
+        to.device.buckets += static_cast<double>(run_.visit_buffers) *
+            (each.master + each.moments) * std::min(bucket(), away * states);
+      } else {
+        to.host += away * each.gradient * states; // on their way to the update
+      }
     }
     if (run_.second_copy_ranks > 1) {
       to.device.gathered_parameters += held_ /
@@ -72,72 +84,127 @@ class StageCounter {
           std::min(held_,
                    std::max(2 * largest_, training_.program.live_elements));
     }
-    if (run_.zero_stage >= 1) {
-      const double wanted = training_.program.bucket_elements > 0
-          ? training_.program.bucket_elements
-          : static_cast<double>(zero::bucket_capacity(
-                static_cast<std::int64_t>(held_),
-                static_cast<std::int64_t>(held_),
-                static_cast<int>(shard_ranks(run_))));
-      // A parameter that is larger has a bucket of its own.
-      const double bucket =
-          std::min(std::max(wanted, largest_parameter_), held_);
+    // A rank that is alone has nothing to send, if its gradients stay.
+    const bool travels = shard_ranks(run_) > 1 ||
+        training_.program.bucket_elements > 0 ||
+        (away > 0 && !run_.update_on_gpu);
+    if (run_.zero_stage >= 1 && travels) {
       // One fills while another one travels; alone, a rank only fills.
       const double copies = run_.zero_stage < 2 ? 1
           : shard_ranks(run_) == 1              ? 2
                                    : training_.program.bucket_copies;
-      to.device.buckets += copies * training_.value_bytes * bucket;
+      to.device.buckets += copies * training_.value_bytes * bucket();
     }
   }
 
   void add_activations(StageMemory& to, const std::vector<int>& live) const {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      double kept = 0;
-      for (const std::int64_t block : parts_[i]->blocks) {
-        kept += block_bytes(block, run_.recompute);
-      }
-      to.device.activations += kept * live[i];
+      const BlocksBytes kept = kept_of(*parts_[i]);
+      to.device.activations += kept.device * live[i];
+      to.host += kept.host * live[i];
     }
-    const std::int64_t longest =
-        std::max(training_.sequence, training_.decoder_sequence);
-    const std::int64_t scored = training_.decoder_sequence > 0
-        ? training_.decoder_sequence
-        : training_.sequence;
-    const double share = training_.program.scored_share;
-    const double samples = static_cast<double>(run_.micro_batch) /
-        static_cast<double>(run_.context);
-    const double tokens = samples * static_cast<double>(longest);
-    const auto ranks = static_cast<double>(run_.tensor);
-    const model::ModelDescription& d = training_.model;
     if (blocks_) {
-      // Gradients of the widest activation and of the residual stream.
-      to.device.working += training_.value_bytes * tokens *
-          (2 * static_cast<double>(d.hidden) +
-           2 * static_cast<double>(d.ffn) / ranks);
-      if (run_.recompute == Recompute::blocks) {
-        to.device.working += block_bytes(a_block_, Recompute::scores);
-      }
-      if (run_.recompute != Recompute::nothing || flash()) {
-        // Scores of the block that is computed, where they are written.
-        to.device.working += flash()
-            ? 0
-            : block_bytes(a_block_, Recompute::nothing) -
-                block_bytes(a_block_, Recompute::scores);
-      }
+      add_block(to.device);
     }
     // The head and a block are not computed at the same time.
     for (const PartShare* part : parts_) {
       if (part->head) {
-        to.device.logits += training_.program.logit_bytes *
-            training_.value_bytes / 2 * share * samples *
-            static_cast<double>(scored) *
-            static_cast<double>(d.padded_vocabulary) / ranks;
+        to.device.logits += head_bytes();
       }
     }
     to.device.working = std::max(0.0, to.device.working - to.device.logits);
   }
 
  private:
+  struct BlocksBytes {
+    double device = 0;
+    double host = 0;
+  };
+
+  /// What a part's blocks keep of a micro batch.
+  BlocksBytes kept_of(const PartShare& part) const {
+    BlocksBytes kept;
+    std::int64_t place = part.blocks_before;
+    std::int64_t together = 0; // recomputed blocks so far
+    for (const std::int64_t block : part.blocks) {
+      const bool again = is_recomputed(run_, place++);
+      if (!again) {
+        kept.device += block_bytes(block, own_recompute());
+      } else if (together++ % run_.recomputed_together == 0) {
+        const double input = block_bytes(block, Recompute::blocks) /
+            (run_.inputs_cut ? static_cast<double>(run_.tensor) : 1);
+        (run_.inputs_on_host ? kept.host : kept.device) += input;
+      }
+    }
+    return kept;
+  }
+
+  /// What a block needs while it is computed.
+  void add_block(MemoryParts& to) const {
+    const model::ModelDescription& d = training_.model;
+    const double tokens =
+        samples() *
+        static_cast<double>(
+            std::max(training_.sequence, training_.decoder_sequence));
+    // Gradients of the widest activation and of the residual stream.
+    to.working += training_.value_bytes * tokens *
+        (2 * static_cast<double>(d.hidden) +
+         2 * static_cast<double>(d.ffn) / static_cast<double>(run_.tensor));
+    const bool all_again =
+        run_.recompute == Recompute::blocks && run_.recomputed_blocks == 0;
+    if (all_again) {
+      to.working +=
+          static_cast<double>(
+              std::min<std::int64_t>(run_.recomputed_together, blocks_count_)) *
+          block_bytes(a_block_, Recompute::scores);
+    } else if (recomputes_mlp(a_block_)) {
+      to.working += mlp_bytes(a_block_);
+    }
+    if (run_.recompute != Recompute::nothing && !flash()) {
+      // Scores of the block that is computed, where they are written.
+      to.working += block_bytes(a_block_, Recompute::nothing) -
+          block_bytes(a_block_, Recompute::scores);
+    }
+  }
+
+  /// What the head and the loss need at their peak.
+  double head_bytes() const {
+    const model::ModelDescription& d = training_.model;
+    const Program& program = training_.program;
+    const double value = training_.value_bytes;
+    const auto hidden = static_cast<double>(d.hidden);
+    const double words = static_cast<double>(d.padded_vocabulary) /
+        static_cast<double>(run_.tensor);
+    const double tokens = samples() *
+        static_cast<double>(training_.decoder_sequence > 0
+                                ? training_.decoder_sequence
+                                : training_.sequence);
+    const double scored = program.scored_share * tokens;
+    if (program.loss == Program::Loss::whole) {
+      return program.logit_bytes * value / 2 * scored * words;
+    }
+    const auto chunk = static_cast<double>(model::tokens_per_head_chunk(
+        static_cast<std::int64_t>(words),
+        program.loss == Program::Loss::chunks_of_cpu));
+    // Scores become their gradients where they are. The weight's gradient is in
+    // fp32; the last norm has an input and a result, and they a gradient.
+    return value * std::min(chunk, scored) * words + 4 * words * hidden +
+        value * hidden * (2 * tokens + scored);
+  }
+
+  double samples() const {
+    return static_cast<double>(run_.micro_batch) /
+        static_cast<double>(run_.context);
+  }
+
+  /// Elements of the largest bucket of gradients.
+  double bucket() const {
+    // A parameter that is larger has a bucket of its own.
+    return std::max(
+        bucket_elements(training_, run_, held_),
+        std::min(largest_parameter_, held_));
+  }
+
   bool flash() const { return training_.program.flash(); }
 
   double about_owned() const {
@@ -145,6 +212,48 @@ class StageCounter {
     const double expert_ranks =
         std::max(1.0, ranks / static_cast<double>(run_.expert));
     return (held_ - experts_) / ranks + experts_ / expert_ranks;
+  }
+
+  /// How blocks are kept that are not computed again as a whole.
+  Recompute own_recompute() const {
+    return run_.recompute == Recompute::blocks ? Recompute::scores
+                                               : run_.recompute;
+  }
+
+  /// Values of an MLP's inner width that are kept for a token.
+  double inner_values(std::int64_t block) const {
+    const model::ModelDescription& d = training_.model;
+    const std::int64_t layer = block % std::max<std::int64_t>(1, d.layers);
+    const double mlps = model::experts_in_layer(d, layer) > 0
+        ? static_cast<double>(d.experts->top_k + (d.experts->residual ? 1 : 0))
+        : 1;
+    return mlps * static_cast<double>(d.ffn) / static_cast<double>(run_.tensor);
+  }
+
+  bool has_experts(std::int64_t block) const {
+    const model::ModelDescription& d = training_.model;
+    return model::experts_in_layer(
+               d,
+               block % std::max<std::int64_t>(1, d.layers)) > 0;
+  }
+
+  bool recomputes_mlp(std::int64_t block) const {
+    return has_experts(block) ? run_.recompute_mixtures : run_.recompute_mlps;
+  }
+
+  double tokens_of(std::int64_t block) const {
+    return samples() *
+        static_cast<double>(
+               block >= training_.model.layers ? training_.decoder_sequence
+                                               : training_.sequence);
+  }
+
+  /// What an MLP keeps beside its input.
+  double mlp_bytes(std::int64_t block) const {
+    const double widths =
+        training_.model.gated ? (training_.program.fused_gate ? 3 : 4) : 2;
+    return training_.value_bytes * widths * inner_values(block) *
+        tokens_of(block);
   }
 
   double block_bytes(std::int64_t block, Recompute recompute) const {
@@ -168,9 +277,48 @@ class StageCounter {
           training_.sequence,
           options);
     }
-    const double share =
-        how == model::Recompute::blocks ? 1 : training_.program.kept_share;
-    return all * share / static_cast<double>(run_.context);
+    all /= static_cast<double>(run_.context);
+    if (how == model::Recompute::blocks) {
+      return all;
+    }
+    return training_.program.kept_share * all + beside_formula(block);
+  }
+
+  /// What a block keeps beside, or less than, the layers' formula.
+  double beside_formula(std::int64_t block) const {
+    const model::ModelDescription& d = training_.model;
+    const auto ranks = static_cast<double>(run_.tensor);
+    const auto hidden = static_cast<double>(d.hidden);
+    const double whole = run_.sequence_parallel ? 1 / ranks : 1;
+    const double query = static_cast<double>(d.heads * d.head_size) / ranks;
+    const double attentions = block >= d.layers ? 2 : 1;
+    const double norms = 1 + attentions;
+    const double value = training_.value_bytes;
+    double token = 0;                                     // bytes
+    if (training_.program.loss != Program::Loss::whole) { // Cairn's own
+      // In fp32: a mean and a variance of each norm, the sum of each softmax.
+      constexpr double number = 4;
+      token += norms * 2 * number * whole +
+          attentions * number * static_cast<double>(d.heads) / ranks;
+    }
+    const bool eight = training_.eight_bit && training_.program.keeps_eight_bit;
+    if (eight) {
+      // Inputs of products lose a byte each. Attention's result is kept in both
+      // widths, since its own backward pass reads it.
+      token += attentions * query -
+          (value - 1) * (norms * hidden * whole + inner_values(block));
+    } else if (run_.recompute_norms) {
+      token -= value * norms * hidden * whole;
+    }
+    if (has_experts(block) && run_.recompute_expert_activations) {
+      token -= (eight ? 1 : value) * inner_values(block);
+    }
+    double all = token * tokens_of(block);
+    if (recomputes_mlp(block)) {
+      all -= mlp_bytes(block) -
+          (eight ? (value - 1) * inner_values(block) * tokens_of(block) : 0);
+    }
+    return all;
   }
 
   const Training& training_;
@@ -179,6 +327,8 @@ class StageCounter {
   double held_ = 0;
   double experts_ = 0;
   double largest_ = 0; ///< parameters of a block
+  double held_in_blocks_ = 0;
+  std::int64_t blocks_count_ = 0;
   double largest_parameter_ = 0;
   std::int64_t a_block_ = 0;
   bool blocks_ = false;

@@ -1,5 +1,7 @@
 #include "plan/part_time.h"
 
+#include "plan/buckets.h"
+
 #include <cairn/model/description.h>
 
 #include <algorithm>
@@ -66,11 +68,14 @@ void add_parameter_traffic(
         run.training.program.overlaps_gathers};
     const double amount =
         share.parameters * run.wire_bytes(run.layout.weight_bits);
-    double first = run.network.all_gather(run.shard_group(), amount);
+    const double buckets =
+        buckets_of(run.training, run.layout, share.parameters);
+    const auto gathered = [&](RankGroup group) {
+      return buckets * run.network.all_gather(group, amount / buckets);
+    };
+    double first = gathered(run.shard_group());
     double second = run.layout.second_copy_ranks > 1
-        ? run.network.all_gather(
-              {run.layout.second_copy_ranks, run.layout.tensor},
-              amount)
+        ? gathered({run.layout.second_copy_ranks, run.layout.tensor})
         : first;
     if (run.layout.parameters != Place::device) {
       const double fetch = amount /
@@ -87,7 +92,10 @@ void add_parameter_traffic(
     const Hiding hiding{
         run.constants.interference,
         run.training.program.overlaps_gradients};
-    part.reductions = hiding.added(reduction_seconds(run, share), window);
+    part.reductions = hiding.added_behind(
+        reduction_seconds(run, share),
+        window,
+        buckets_of(run.training, run.layout, share.parameters));
   }
 }
 
@@ -115,8 +123,10 @@ double reduction_seconds(const PlannedRun& run, const PartShare& share) {
   const double amount = share.parameters * width;
   const bool whole = run.layout.zero_stage == 0 ||
       (run.layout.zero_stage == 1 && run.training.program.reduces_whole);
-  double time = whole ? run.network.all_reduce(run.data_group(), amount)
-                      : run.network.reduce_scatter(run.shard_group(), amount);
+  const double buckets = buckets_of(run.training, run.layout, share.parameters);
+  double time = buckets *
+      (whole ? run.network.all_reduce(run.data_group(), amount / buckets)
+             : run.network.reduce_scatter(run.shard_group(), amount / buckets));
   const std::int64_t copies =
       run.layout.data() * run.layout.context / shard_ranks(run.layout);
   if (run.layout.zero_stage > 0 && copies > 1) {
@@ -129,6 +139,7 @@ double reduction_seconds(const PlannedRun& run, const PartShare& share) {
 
 PartTime part_time(const PlannedRun& run, const PartShare& share) {
   PartTime part;
+  std::int64_t place = share.blocks_before;
   for (const std::int64_t layer : share.blocks) {
     const PieceTime block = run.block_time.block(layer);
     part.compute.forward += block.forward;
@@ -137,11 +148,13 @@ PartTime part_time(const PlannedRun& run, const PartShare& share) {
     part.tensor_forward += messages;
     part.tensor_backward += messages;
     part.experts += expert_messages(run, layer);
-    if (run.layout.recompute == Recompute::blocks) {
+    if (is_recomputed(run.layout, place++)) {
       part.again += block.forward;
       part.tensor_backward += messages;
-    } else if (
-        run.layout.recompute == Recompute::scores &&
+      continue;
+    }
+    part.again += run.block_time.parts_again(layer);
+    if (run.layout.recompute == Recompute::scores &&
         !run.training.program.flash()) {
       part.again += {.attention = block.forward.attention};
     }

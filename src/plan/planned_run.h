@@ -54,6 +54,12 @@ struct Hiding {
         ? std::max(0.0, time - window) + interference * std::min(time, window)
         : time;
   }
+  /// The same of gradients in so many buckets: the last one is full when
+  /// backward is over, and nothing hides it.
+  double added_behind(double time, double window, double buckets) const {
+    const double last = time / buckets;
+    return beside ? last + added(time - last, window) : time;
+  }
 };
 
 } // namespace cairn::plan

@@ -81,7 +81,12 @@ void set_rates(const PlannedRun& run, Estimate& result) {
   result.tokens_per_second_per_gpu =
       samples * static_cast<double>(run.training.tokens()) / seconds;
   const auto [model, blocks] = operations_of_sample(run.training);
-  const double again = run.layout.recompute == Recompute::blocks ? blocks : 0;
+  const auto layers = static_cast<double>(run.training.model.layers);
+  const auto part =
+      static_cast<double>(run.layout.recomputed_blocks * run.layout.pipeline);
+  const double again = run.layout.recompute != Recompute::blocks ? 0
+      : part == 0                                                ? blocks
+                  : blocks * std::min(1.0, part / layers);
   result.model_tflops_per_gpu = model * samples / seconds / 1e12;
   result.hardware_tflops_per_gpu = (model + again) * samples / seconds / 1e12;
   result.mfu = result.model_tflops_per_gpu * 1e12 /

@@ -72,8 +72,14 @@ std::vector<PartShare> part_shares(
   const std::vector<int> cuts = cuts_of(run, facts, count);
   std::vector<PartShare> parts(count);
   std::int64_t block = 0;
+  const auto stages = static_cast<std::size_t>(run.pipeline);
   for (std::size_t p = 0; p < count; ++p) {
     PartShare& part = parts[p];
+    if (p >= stages) {
+      const PartShare& earlier = parts[p - stages];
+      part.blocks_before = earlier.blocks_before +
+          static_cast<std::int64_t>(earlier.blocks.size());
+    }
     std::set<std::string> ties;
     for (int at = cuts[p]; at < cuts[p + 1]; ++at) {
       const model::Layer& layer = layers[static_cast<std::size_t>(at)];
@@ -89,6 +95,7 @@ std::vector<PartShare> part_shares(
       const std::int64_t held = layer.parameters - layer.experts + experts;
       part.parameters += static_cast<double>(held);
       part.experts += static_cast<double>(experts);
+      part.in_blocks += layer.type == "block" ? static_cast<double>(held) : 0;
       std::int64_t listed = 0;
       for (const ModelParameter& each : parameters[layer.name]) {
         const std::int64_t share = share_of(each, run);

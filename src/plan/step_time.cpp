@@ -1,5 +1,7 @@
 #include "plan/step_time.h"
 
+#include "plan/buckets.h"
+
 #include <cairn/base/error.h>
 
 #include <algorithm>
@@ -29,11 +31,11 @@ double offload_seconds(const PlannedRun& run, double elements) {
          (run.training.value_bytes + each.parameter) / copies);
   }
   if (run.layout.optimizer == Place::nvme) {
+    // States are read ahead and written behind: both ways run at once.
     time = std::max(
-        time,
-        elements * states *
-            (1 / run.tier_rate(Place::nvme, false) +
-             1 / run.tier_rate(Place::nvme, true)));
+        {time,
+         elements * states / run.tier_rate(Place::nvme, false),
+         elements * states / run.tier_rate(Place::nvme, true)});
   }
   return time;
 }
@@ -57,8 +59,10 @@ StepTime step_time(
       const Hiding hiding{
           run.constants.interference,
           run.training.program.overlaps_gradients};
-      step.gradients +=
-          hiding.added(reduction_seconds(run, shares[p]), parts[p].backward());
+      step.gradients += hiding.added_behind(
+          reduction_seconds(run, shares[p]),
+          parts[p].backward(),
+          buckets_of(run.training, run.layout, shares[p].parameters));
     }
   }
   const double owned = run.layout.zero_stage >= 1
@@ -68,10 +72,12 @@ StepTime step_time(
     const Hiding hiding{
         run.constants.interference,
         run.training.program.gathers_ahead};
+    const double buckets = buckets_of(run.training, run.layout, held);
     step.gathers = hiding.added(
-        run.network.all_gather(
-            run.shard_group(),
-            held * run.training.states.parameter),
+        buckets *
+            run.network.all_gather(
+                run.shard_group(),
+                held * run.training.states.parameter / buckets),
         forward);
   }
   const double away =
@@ -88,7 +94,12 @@ StepTime step_time(
           (1 - away) * owned * moved + gradients * program.step_bytes) +
       tensors * program.step_reads * run.constants.read_seconds;
   if (away > 0) {
-    step.offload = offload_seconds(run, away * owned);
+    const double copies = offload_seconds(run, away * owned);
+    // Every layer waits for its own weights alone, if they arrive beside the
+    // next forward pass. Copies over PCIe take nothing from the products.
+    step.offload = run.layout.update_on_gpu && program.gathers_ahead
+        ? std::max(0.0, copies - forward)
+        : copies;
   }
   return step;
 }

@@ -72,7 +72,8 @@ Cluster cpu_machine(std::int64_t ranks) {
            .matmul_share = 0.7,
            .flops_32bit = flops,
            .context_bytes = 0.17e9, // libtorch's own
-           .group_bytes = 0},
+           .group_bytes = 0,
+           .is_cpu = true},
       .host =
           {.memory_bytes = static_cast<double>(cpu.memory_bytes),
            .copy_bandwidth = bandwidth,

@@ -261,7 +261,8 @@ TEST(PlanEstimate, OfThisMachineIsInTheTypesOfTheTraining) {
   const Estimate half = estimate(training, layout, cpu);
   training.value_bytes = 4;
   const Estimate full = estimate(training, layout, cpu);
-  EXPECT_DOUBLE_EQ(full.memory.activations, 2 * half.memory.activations);
+  // Statistics of norms and softmax are in fp32 in any case.
+  EXPECT_NEAR(full.memory.activations / half.memory.activations, 2, 0.01);
 
   auto gpus = gpu_machine("NVIDIA A100-SXM4-80GB");
   ASSERT_TRUE(gpus);

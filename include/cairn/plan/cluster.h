@@ -52,6 +52,7 @@ struct Gpu {
   /// buffers, and for NCCL's with each kind of group.
   double context_bytes = 0.6e9;
   double group_bytes = 0.15e9;
+  bool is_cpu = false; ///< a rank's share of a CPU stands in for a GPU
   MeasuredSpeeds measured{};
 };
 

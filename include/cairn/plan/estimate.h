@@ -39,18 +39,27 @@ struct Program {
   bool gathers_ahead = false;
   /// Messages of tensor parallelism run beside products.
   bool overlaps_tensor = false;
-  /// Bytes that the head takes for each logit at its peak.
-  double logit_bytes = 0.3;
-  /// Kept for backward, of what the layers' formula says: Cairn computes the
-  /// output of one norm again.
-  double kept_share = 30.0 / 32.0;
+  /// How the head computes its loss: all logits at once, with `logit_bytes` for
+  /// each at the peak; or, as Cairn does, some tokens at a time with their
+  /// gradients, fewer of them on a CPU.
+  enum class Loss { whole, chunks, chunks_of_cpu };
+  Loss loss = Loss::chunks;
+  double logit_bytes = 0;
+  /// Kept for backward, of what the layers' formula says.
+  double kept_share = 1;
+  /// What products in 8 bits read is kept in 8 bits, not in 16.
+  bool keeps_eight_bit = true;
+  /// Bytes of each weight's copies in 8 bits, which stay from update to update.
+  double eight_bit_copies = 0;
   /// A gated MLP keeps its two factors and their product; else the factor
   /// before its activation, too.
   bool fused_gate = true;
   /// Part of the tokens whose words the head scores: BERT's masked ones.
   double scored_share = 1;
-  /// Elements of a bucket of gradients; 0: as many as Cairn takes.
+  /// Elements of a bucket of gradients; 0: as many as Cairn takes, and no more
+  /// than `bucket_limit`.
   double bucket_elements = 0;
+  std::int64_t bucket_limit = 500'000'000;
   /// Buffers of that size that ranks need to talk.
   double bucket_copies = 2;
   /// Bytes of a parameter in ZeRO++'s second copy; 0: as on the wire.
@@ -108,11 +117,25 @@ struct RunLayout {
   std::int64_t global_batch = 1;
   bool sequence_parallel = false;
   Recompute recompute = Recompute::scores;
+  /// Of Recompute::blocks: only so many of each stage, the first ones; 0: all.
+  std::int64_t recomputed_blocks = 0;
+  /// … so many at a time, which keep one input together.
+  std::int64_t recomputed_together = 1;
+  /// Inputs of recomputed blocks are in the host's memory.
+  bool inputs_on_host = false;
+  /// … each tensor parallel rank has its part of them.
+  bool inputs_cut = false;
+  /// Parts of a block that are computed again where the whole block is not.
+  bool recompute_norms = false;
+  bool recompute_mlps = false;
+  bool recompute_mixtures = false;
+  bool recompute_expert_activations = false;
   Place optimizer = Place::device;
   Place parameters = Place::device;
-  double offloaded = 1;         ///< part of the optimizer that is offloaded
-  bool update_on_gpu = false;   ///< offloaded states visit the GPU
-  std::int64_t shard_ranks = 0; ///< that share the states; 0: all
+  double offloaded = 1;           ///< part of the optimizer that is offloaded
+  bool update_on_gpu = false;     ///< offloaded states visit the GPU
+  std::int64_t visit_buffers = 4; ///< of the GPU, for a bucket's states each
+  std::int64_t shard_ranks = 0;   ///< that share the states; 0: all
   /// On the wire, of gathers and of reductions; 16: as they are computed.
   int weight_bits = 16;
   int gradient_bits = 16;
@@ -135,8 +158,8 @@ struct MemoryParts {
   double gathered_parameters = 0;
   double activations = 0; ///< kept for backward, of all live micro batches
   double working = 0;     ///< of the block that is computed
-  double logits = 0;
-  double context = 0; ///< CUDA's and NCCL's own
+  double logits = 0;      ///< with what the loss needs beside them
+  double context = 0;     ///< CUDA's and NCCL's own
   double fragmentation = 0;
   double total() const;
 };

@@ -14,6 +14,10 @@ Training training_of(
     const model::ModelDescription& model,
     const config::Config& config);
 
+/// The same as it runs on the cluster's machines: on a CPU operators are
+/// compiled one by one, and the head scores fewer tokens at a time.
+Training on_machine(Training training, const Cluster& cluster);
+
 /// The schedule that flags name, as RunLayout does: "zb-h1".
 std::string schedule_of(config::PipelineSchedule schedule);
 

@@ -383,7 +383,9 @@ std::optional<PlanRequest> plan_request(
       {.flags = flags,
        .world_size = one ? request.gpus : 1,
        .fewest_ranks = !one});
-  request.training = plan::training_of(request.kind, config);
+  request.training = plan::on_machine(
+      plan::training_of(request.kind, config),
+      request.cluster);
   if (own("--fp32") && request.training.value_bytes < 4) {
     throw ConfigError(
         {.what = "the DeepSpeed JSON trains in 16 bits",

@@ -215,6 +215,8 @@ void plan(TuneRequest& request, const std::optional<std::string>& cluster) {
                           "description of them with --cluster";
       return;
     }
+    request.training =
+        plan::on_machine(*std::move(request.training), *request.cluster);
     // A layout that the planner cannot estimate shows here.
     plan::estimate(
         *request.training,

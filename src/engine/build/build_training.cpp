@@ -1,10 +1,10 @@
 #include "engine/build/build_training.h"
 
-#include "engine/build/bucket_limit.h"
 #include "engine/build/layout_plan.h"
 #include "engine/build/prepare_model.h"
 #include "engine/memory/memory_use.h"
 #include "engine/step/gradient_factors.h"
+#include "zero/internal/bucket_limit.h"
 #include "zero/internal/client_optimizer.h"
 #include "zero/internal/disk_visitor.h"
 #include "zero/internal/divided_tier.h"
@@ -66,7 +66,7 @@ std::unique_ptr<zero::Layout> make_layout(
       .expert_world = job.groups.experts.size(),
       .bucket_elements = zero::bucket_capacity(
           elements,
-          bucket_limit(zero, job.policy),
+          zero::bucket_limit(zero, job.policy),
           job.groups.shards.size())};
   if (job.policy.partition_parameters) {
     options.persistent_below = zero.param_persistence_threshold;

@@ -1,7 +1,7 @@
 #include <cairn/engine/states_estimate.h>
 
-#include "engine/build/bucket_limit.h"
 #include "engine/memory/states_plan.h"
+#include "zero/internal/bucket_limit.h"
 
 #include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
@@ -68,7 +68,7 @@ StatesEstimate estimate_states(
       {.ranks = ranks,
        .expert_ranks = ranks / static_cast<int>(flags.expert_parallel),
        .on_gpu = on_gpu,
-       .bucket_limit = bucket_limit(settings.zero, policy),
+       .bucket_limit = zero::bucket_limit(settings.zero, policy),
        .optimizer_states = static_cast<int>(
            optim::make_rule(settings.optimizer)->state_names().size()),
        .precision = precision_of(settings, on_gpu),

@@ -1,7 +1,7 @@
 #include "engine/memory/states_plan.h"
 
-#include "engine/build/bucket_limit.h"
 #include "engine/build/model_parameters.h"
+#include "zero/internal/bucket_limit.h"
 #include "zero/internal/layout.h"
 
 #include <cairn/nn/parameter_slices.h>
@@ -33,7 +33,7 @@ ModelStatesPlan states_plan(const Job& job, const TrainedModel& trained) {
       {.ranks = job.group.size(),
        .expert_ranks = job.groups.experts.size(),
        .on_gpu = job.device.is_cuda(),
-       .bucket_limit = bucket_limit(job.deepspeed().zero, job.policy),
+       .bucket_limit = zero::bucket_limit(job.deepspeed().zero, job.policy),
        .optimizer_states = trained.optimizer_states,
        .precision = job.precision,
        .policy = job.policy});

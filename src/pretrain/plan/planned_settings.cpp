@@ -71,7 +71,7 @@ class Planner {
       const model::ModelDescription model =
           config::describe_model(kind_, config.flags, *vocabulary_);
       return plan::estimate(
-          plan::training_of(model, config),
+          plan::on_machine(plan::training_of(model, config), machine_.value()),
           plan::layout_of(model, config),
           machine_.value());
     } catch (const ConfigError&) {

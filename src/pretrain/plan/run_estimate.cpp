@@ -45,7 +45,8 @@ RunPrediction predict_run(
         plan::cpu_machine(world.environment().local_world_size);
   }
   try {
-    prediction.training = plan::training_of(model, config);
+    prediction.training =
+        plan::on_machine(plan::training_of(model, config), prediction.machine);
     prediction.estimate = plan::estimate(
         prediction.training,
         plan::layout_of(model, config),

@@ -1,12 +1,12 @@
-#include "engine/build/bucket_limit.h"
+#include "zero/internal/bucket_limit.h"
 
 #include <algorithm>
 
-namespace cairn::inline engine {
+namespace cairn::zero {
 
 std::int64_t bucket_limit(
     const config::ZeroConfig& settings,
-    const zero::Policy& policy) {
+    const Policy& policy) {
   std::int64_t limit =
       std::min(settings.reduce_bucket_size, settings.allgather_bucket_size);
   if (policy.partition_parameters) {
@@ -14,10 +14,10 @@ std::int64_t bucket_limit(
     limit =
         std::min(limit, std::max(always_fits, settings.prefetch_bucket_size));
   }
-  if (policy.parameter_tier == zero::Tier::nvme) {
+  if (policy.parameter_tier == Tier::nvme) {
     limit = std::min(limit, settings.offload_param->buffer_size);
   }
   return limit;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::zero

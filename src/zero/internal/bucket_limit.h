@@ -6,13 +6,13 @@
 
 #include <cstdint>
 
-namespace cairn::inline engine {
+namespace cairn::zero {
 
 /// The most elements of a bucket that the configuration allows. Gradients are
 /// reduced and weights gathered by the same buckets. At stage 3 a bucket is no
 /// larger than what may be gathered ahead.
 std::int64_t bucket_limit(
     const config::ZeroConfig& settings,
-    const zero::Policy& policy);
+    const Policy& policy);
 
-} // namespace cairn::engine
+} // namespace cairn::zero
