@@ -2,8 +2,8 @@
 """run.py --cairn PROGRAM [--peers FOLDER] [--peer NAME]… [--row MODEL/BATCH]… [--results FILE]
 
 Trains GPT-2 of several sizes, a Llama, BERT and T5 on one GPU, Cairn and its peers in
-turns, and prints a table in Markdown: tokens per second, memory, MFU and the ratio to the
-fastest peer. All train the same way: bf16, a vocabulary of 50304, AdamW with fp32 weights and
+turns, and prints a table in Markdown: tokens per second, memory (GB of 1e9 bytes), MFU and the
+ratio to the fastest peer. All train the same way: bf16, a vocabulary of 50304, AdamW with fp32 weights and
 moments, clipping, no dropout, on random tokens.
 
   --cairn    a program with GPU parts: build/release/bin/cairn-cuda, or the `run` of
@@ -21,7 +21,8 @@ moments, clipping, no dropout, on random tokens.
   --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up, and the
              median of the rest counts (default 24). The others always take 4 to warm up and
              12 that count
-  --results  also writes every figure as JSON, with date and versions
+  --results  also writes every figure as JSON, with date and versions; memory in bytes. Older
+             files have it in units of 2**30 bytes ("gibibytes")
   --device cpu and the rows tiny/2, tiny-llama/2, tiny-bert/2 and tiny-t5/2 try the script
              itself on a machine without a GPU
 
@@ -115,7 +116,7 @@ ROWS = ["124M/64", "350M/32", "774M/16", "1.5B/16", "1.5B/8", "Llama-1B/8", "BER
 PEAKS = [989e12, 756e12]
 VOCABULARY = 50304
 
-Figure = collections.namedtuple("Figure", "tokens_per_second gigabytes loss")
+Figure = collections.namedtuple("Figure", "tokens_per_second bytes loss")
 
 
 def tokens_per_sample(model):
@@ -177,7 +178,7 @@ def cairn(options, name, batch, more=()):
     most = max((line.get("max allocated bytes", 0) for line in later), default=0)
     return Figure(
         statistics.median(line["samples per second"] for line in later) * tokens_per_sample(model),
-        most / 2**30,
+        most,
         later[-1]["lm loss"] + later[-1].get("sop loss", 0),  # BERT has both
     )
 
@@ -185,7 +186,9 @@ def cairn(options, name, batch, more=()):
 def torch_peer(command):
     text = output_of([sys.executable, *map(str, command)])
     result = json.loads(re.search(r"^RESULT (\{.*\})", text, re.M).group(1))
-    return Figure(result["tok_s"], result["peak_gb"], result["loss"])
+    # Scripts that are not ours round to units of 2**30 bytes.
+    most = result["peak_bytes"] if "peak_bytes" in result else result["peak_gb"] * 2**30
+    return Figure(result["tok_s"], most, result["loss"])
 
 
 def nanogpt(mode, options, name, batch):
@@ -212,7 +215,7 @@ def llmc(options, name, batch):
     later = steps[len(steps) // 4 :]
     seconds = statistics.median(float(milliseconds) for _, milliseconds in later) / 1e3
     memory = re.findall(r"memory usage: (\d+) MiB", text)
-    return Figure(batch * length / seconds, max(map(int, memory), default=0) / 1024, float(steps[-1][0]))
+    return Figure(batch * length / seconds, max(map(int, memory), default=0) * 2**20, float(steps[-1][0]))
 
 
 def contestants(options, family):
@@ -279,7 +282,7 @@ def table(figures):
             used = " | ".join(f"{rate / peak:.1%}" for peak in PEAKS)
             ratio = f"{figure.tokens_per_second / max(peers):.2f}" if peers and name.startswith("Cairn") else ""
             yield (
-                f"| {row} | {name} | {figure.tokens_per_second:,.0f} | {figure.gigabytes:.1f} "
+                f"| {row} | {name} | {figure.tokens_per_second:,.0f} | {figure.bytes / 1e9:.1f} "
                 f"| {used} | {figure.loss:.3f} | {ratio} |"
             )
 

@@ -61,7 +61,7 @@ def train(options, model, loss_of, draw_batch, tokens_per_sample):
         "batch": options.batch,
         "ms": round(seconds * 1e3, 2),
         "tok_s": round(options.batch * tokens_per_sample / seconds),
-        "peak_gb": round(torch.cuda.max_memory_allocated() / 2**30, 1) if on_gpu else 0.0,
+        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
         "loss": round(loss.item(), 3),
         "parameters": sum(each.numel() for each in model.parameters()),
     }
