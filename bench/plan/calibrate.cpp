@@ -92,7 +92,7 @@ std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows) {
   std::map<std::string, double> gpus;
   for (const PublishedRow& row : rows) {
     if (row.fit) {
-      gpus[row.cluster.gpu.name] = row.cluster.gpu.matmul_share;
+      gpus[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
     }
   }
   for (const auto& [name, share] : gpus) {
@@ -112,7 +112,7 @@ std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows) {
 Setting fitted(const std::vector<PublishedRow>& rows) {
   Setting best;
   for (const PublishedRow& row : rows) {
-    best.shares[row.cluster.gpu.name] = row.cluster.gpu.matmul_share;
+    best.shares[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
   }
   double least = badness(rows, best);
   for (double step = 0.2; step > 0.004; step /= 1.6) {

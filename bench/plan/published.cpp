@@ -207,12 +207,21 @@ std::vector<PublishedRow> read_published(const std::filesystem::path& file) {
   }
 }
 
+std::string chip_of(const Gpu& gpu) {
+  // A limit of its power makes another chip of it: "H100-96GB-500W".
+  const auto memory = gpu.name.find("GB");
+  return gpu.name.find('-') == std::string::npos ||
+          memory == std::string::npos || memory + 2 != gpu.name.size()
+      ? gpu.name
+      : gpu.name.substr(0, gpu.name.find('-'));
+}
+
 Prediction predict(
     const PublishedRow& row,
     const Constants& constants,
     const MatmulShares& shares) {
   Cluster cluster = row.cluster;
-  if (const auto share = shares.find(cluster.gpu.name); share != shares.end()) {
+  if (const auto share = shares.find(chip_of(cluster.gpu)); share != shares.end()) {
     cluster.gpu.matmul_share = share->second;
   }
   Prediction result{

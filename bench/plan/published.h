@@ -49,8 +49,11 @@ struct Prediction {
   std::optional<double> memory_error;
 };
 
-/// Speeds of large products, by the name of the GPU: they belong to the
-/// clusters' descriptions, and are fitted with the constants.
+/// The chip of a GPU that may have more or less memory: "A100" of "A100-40GB".
+std::string chip_of(const Gpu& gpu);
+
+/// Speeds of large products, by chip: they belong to the clusters'
+/// descriptions, and are fitted with the constants.
 using MatmulShares = std::map<std::string, double>;
 
 Prediction predict(

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
@@ -41,6 +42,19 @@ const std::string net =
     "--seq-length 32 --vocab-size 250 --tokenizer-type NullTokenizer "
     "--mock-data --lr 1e-3 --train-iters 2 --eval-iters 0 ";
 
+/// The last event of each kind in a log.
+std::map<std::string, Json> events_of(const std::filesystem::path& log) {
+  std::istringstream lines(testing::read_text(log));
+  std::map<std::string, Json> events;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    if (json.contains("event")) {
+      events[json["event"]] = json;
+    }
+  }
+  return events;
+}
+
 TEST_F(PlannedRun, SaysAtItsStartWhatItNeedsAndTakes) {
   const Result result = shell(
       "cairn launch --num_gpus 2 pretrain " + net +
@@ -55,14 +69,7 @@ TEST_F(PlannedRun, SaysAtItsStartWhatItNeedsAndTakes) {
       all.substr(at, all.find('\n', at) - at),
       MatchesRegex("by plan: [0-9.]+ [MG]B of each rank's [0-9.]+ GB on .*, "
                    "[0-9.e-]+ m?s an iteration"));
-  std::istringstream lines(testing::read_text(folder_ / "log.jsonl"));
-  std::map<std::string, Json> events;
-  for (std::string line; std::getline(lines, line);) {
-    const Json json = Json::parse(line);
-    if (json.contains("event")) {
-      events[json["event"]] = json;
-    }
-  }
+  auto events = events_of(folder_ / "log.jsonl");
   ASSERT_TRUE(events.contains("estimate"));
   const Json& bytes = events["estimate"]["bytes"];
   // Adam in fp32: what a rank holds is known but for padding.
@@ -75,6 +82,37 @@ TEST_F(PlannedRun, SaysAtItsStartWhatItNeedsAndTakes) {
   EXPECT_THAT(
       testing::read_text(folder_ / "page.html"),
       HasSubstr("\"estimate\":{\"machine\":"));
+}
+
+/// Memory of a net that is large enough to be seen beside the program's own.
+TEST_F(PlannedRun, TakesTheMemoryThatIsPlanned) {
+  const Result result = shell(
+      "cairn pretrain gpt --num-layers 4 --hidden-size 256 "
+      "--num-attention-heads 4 --seq-length 128 --vocab-size 4000 "
+      "--tokenizer-type NullTokenizer --mock-data --lr 1e-3 --train-iters 1 "
+      "--eval-iters 0 --hidden-dropout 0 --attention-dropout 0 "
+      "--micro-batch-size 16 --log-jsonl log.jsonl --log-interval 1");
+  ASSERT_EQ(result.code, 0) << result.err;
+  auto events = events_of(folder_ / "log.jsonl");
+  const Json& planned = events["estimate"]["bytes"];
+  const Json& measured = events["memory"]["bytes"];
+  const double activations = measured["activations"];
+  EXPECT_NEAR(
+      (planned["activations"].get<double>() + planned["logits"].get<double>()) /
+          activations,
+      1,
+      0.05);
+  const double states = measured["parameters"].get<double>() +
+      measured["gradients"].get<double>() + measured["optimizer"].get<double>();
+  const double total = planned["total"];
+  const double context = planned["context"];
+  EXPECT_NEAR((total - context) / (states + activations), 1, 0.03);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // The most that the process has had: its allocator keeps some of what it has
+  // freed, and the program's own memory differs from machine to machine.
+  const double most = measured["most allocated"];
+  EXPECT_NEAR(total / most, 1, 0.15);
+#endif
 }
 
 TEST_F(PlannedRun, SaysByPlanWhatDidNotFit) {
