@@ -4,26 +4,22 @@
 //   plan_calibration published.json --markdown  … for docs/planning.md
 //   plan_calibration published.json --svg       the plot there
 //   plan_calibration published.json --fit       fits the constants anew
+#include "plan/fitting.h"
 #include "plan/published.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <string>
 
 namespace {
 
 using namespace cairn::plan;
-
-struct Setting {
-  Constants constants;
-  MatmulShares shares;
-};
 
 /// Mean of |error| over the rows, whether fitted on or not as `fit` says.
 double mean_error(
@@ -42,78 +38,10 @@ double mean_error(
   return number > 0 ? sum / number : 0;
 }
 
-/// The loss that the fit makes small: large errors count more than small ones.
-double badness(const std::vector<PublishedRow>& rows, const Setting& setting) {
-  double sum = 0;
-  for (const PublishedRow& row : rows) {
-    if (row.iteration_seconds && row.fit && row.not_judged.empty()) {
-      const Prediction each = predict(row, setting.constants, setting.shares);
-      const double error = std::log1p(*each.speed_error);
-      sum += std::abs(error) + 3 * error * error;
-    }
-  }
-  return sum;
-}
-
-struct Knob {
-  std::string name;
-  std::function<double&(Setting&)> value;
-  double least, most;
-};
-
-std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows) {
-  std::vector<Knob> knobs{
-      {"pieces",
-       [](Setting& s) -> double& { return s.constants.pieces; },
-       1,
-       12},
-      {"eager", [](Setting& s) -> double& { return s.constants.eager; }, 1, 6},
-      {"fused", [](Setting& s) -> double& { return s.constants.fused; }, 1, 4},
-      {"compiled",
-       [](Setting& s) -> double& { return s.constants.compiled; },
-       1,
-       2.5},
-      {"flash_share",
-       [](Setting& s) -> double& { return s.constants.flash_share; },
-       0.15,
-       1},
-      {"fast_share",
-       [](Setting& s) -> double& { return s.constants.fast_share; },
-       0.15,
-       1},
-      {"link_share",
-       [](Setting& s) -> double& { return s.constants.link_share; },
-       0.3,
-       0.95},
-      {"interference",
-       [](Setting& s) -> double& { return s.constants.interference; },
-       0,
-       0.6}};
-  std::map<std::string, double> gpus;
-  for (const PublishedRow& row : rows) {
-    if (row.fit) {
-      gpus[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
-    }
-  }
-  for (const auto& [name, share] : gpus) {
-    if (name != "H200") { // measured
-      knobs.push_back(
-          {name,
-           [name](Setting& s) -> double& { return s.shares[name]; },
-           0.3,
-           0.9});
-    }
-  }
-  return knobs;
-}
-
 /// Coordinate descent with steps that shrink: the knobs are few and each
 /// acts on a part of its own.
 Setting fitted(const std::vector<PublishedRow>& rows) {
-  Setting best;
-  for (const PublishedRow& row : rows) {
-    best.shares[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
-  }
+  Setting best = in_the_tree(rows);
   double least = badness(rows, best);
   for (double step = 0.2; step > 0.004; step /= 1.6) {
     bool moved = true;
@@ -204,26 +132,36 @@ void print_table(
   print_errors(rows, setting);
 }
 
+/// What an estimate costs: the mean over the rows, and that of the slowest one.
+void print_time_of_estimates(const std::vector<PublishedRow>& rows) {
+  using Clock = std::chrono::steady_clock;
+  double sum = 0;
+  double most = 0;
+  std::string slowest;
+  for (const PublishedRow& row : rows) {
+    const auto begin = Clock::now();
+    predict(row);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+    sum += took.count();
+    if (took.count() > most) {
+      most = took.count();
+      slowest = row.name;
+    }
+  }
+  fmt::print(
+      "an estimate takes {:.2f} ms, that of {} {:.1f} ms\n",
+      sum / static_cast<double>(rows.size()),
+      slowest,
+      most);
+}
+
 void print_markdown(const std::vector<PublishedRow>& rows) {
   fmt::print(
       "| table | run | fitted on | published, s | predicted, s | speed is off "
       "by | published, GB | predicted, GB | memory is off by |\n"
       "|---|---|---|---:|---:|---:|---:|---:|---:|\n");
   for (const PublishedRow& row : rows) {
-    const Prediction each = predict(row);
-    const double own = row.allocator ? each.estimate.memory.context : 0;
-    fmt::print(
-        "| {} | {} | {} | {} | {:.3g} | {} | {} | {:.1f} | {} |\n",
-        row.table,
-        row.name,
-        row.fit ? "yes" : "",
-        row.iteration_seconds ? fmt::format("{:.3g}", *row.iteration_seconds)
-                              : "",
-        each.estimate.iteration_seconds,
-        each.speed_error ? percent(*each.speed_error) : "",
-        row.memory_bytes ? fmt::format("{:.1f}", *row.memory_bytes / 1e9) : "",
-        (each.estimate.memory.total() - own) / 1e9,
-        each.memory_error ? percent(*each.memory_error) : "");
+    fmt::print("{}\n", markdown_of(row));
   }
 }
 
@@ -345,6 +283,7 @@ int main(int argc, char** argv) {
       print_svg(rows);
     } else {
       print_table(rows, {});
+      print_time_of_estimates(rows);
     }
   } catch (const cairn::Error& error) {
     fmt::print(stderr, "{}\n", error.what());

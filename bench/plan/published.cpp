@@ -185,6 +185,10 @@ PublishedRow row_from(const Json& row, const Json& programs) {
   return read;
 }
 
+std::string percent(double part) {
+  return fmt::format("{:+.1f}%", 100 * part);
+}
+
 Estimate estimate_at(const PublishedRow& row, const RunLayout& layout) {
   return estimate(row.training, layout, row.cluster);
 }
@@ -221,7 +225,8 @@ Prediction predict(
     const Constants& constants,
     const MatmulShares& shares) {
   Cluster cluster = row.cluster;
-  if (const auto share = shares.find(chip_of(cluster.gpu)); share != shares.end()) {
+  if (const auto share = shares.find(chip_of(cluster.gpu));
+      share != shares.end()) {
     cluster.gpu.matmul_share = share->second;
   }
   Prediction result{
@@ -237,6 +242,23 @@ Prediction predict(
     result.memory_error = (memory.total() - own) / *row.memory_bytes - 1;
   }
   return result;
+}
+
+std::string markdown_of(const PublishedRow& row) {
+  const Prediction each = predict(row);
+  const double own = row.allocator ? each.estimate.memory.context : 0;
+  return fmt::format(
+      "| {} | {} | {} | {} | {:.3g} | {} | {} | {:.1f} | {} |",
+      row.table,
+      row.name,
+      row.fit ? "yes" : "",
+      row.iteration_seconds ? fmt::format("{:.3g}", *row.iteration_seconds)
+                            : "",
+      each.estimate.iteration_seconds,
+      each.speed_error ? percent(*each.speed_error) : "",
+      row.memory_bytes ? fmt::format("{:.1f}", *row.memory_bytes / 1e9) : "",
+      (each.estimate.memory.total() - own) / 1e9,
+      each.memory_error ? percent(*each.memory_error) : "");
 }
 
 std::int64_t smallest_tensor_that_fits(const PublishedRow& row) {

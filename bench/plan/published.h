@@ -61,6 +61,9 @@ Prediction predict(
     const Constants& constants = {},
     const MatmulShares& shares = {});
 
+/// A row of the table in docs/planning.md.
+std::string markdown_of(const PublishedRow& row);
+
 /// The smallest degree of tensor parallelism with which a row's model fits, at
 /// one sample a rank; 0 if none does.
 std::int64_t smallest_tensor_that_fits(const PublishedRow& row);

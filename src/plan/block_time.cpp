@@ -93,12 +93,18 @@ double BlockTime::traffic(double bytes, double tensor) const {
 
 double BlockTime::fused_attention(double operations) const {
   const std::vector<SpeedAt>& curve = gpu_.measured.attention;
-  return operations /
-      (curve.empty() ? flops_ *
-               (training_.program.attention == Program::Attention::fast
-                    ? constants_.fast_share
-                    : constants_.flash_share)
-                     : speed_at(curve, operations));
+  if (!curve.empty()) {
+    return operations / speed_at(curve, operations);
+  }
+  if (training_.program.attention != Program::Attention::fast) {
+    return operations / (flops_ * constants_.flash_share);
+  }
+  // Each score has an exponential, however few products it comes from: small
+  // heads wait for them.
+  constexpr double enough = 128;
+  const double few =
+      std::min(1.0, static_cast<double>(training_.model.head_size) / enough);
+  return operations / (flops_ * constants_.fast_share * few);
 }
 
 double BlockTime::alignment(double m, double n, double k) const {

@@ -9,27 +9,29 @@ namespace cairn::plan {
 /// the published tables; docs/planning.md shows how well.
 struct Constants {
   /// Part of the memory's bandwidth that element-wise kernels reach. Measured
-  /// on one H200: 4.3 of 4.8 TB/s.
+  /// on one H200: 0.8 to 1 of a copy's speed, which is 4.2 of 4.8 TB/s.
   double memory_share = 0.85;
   /// Passes over memory of what is not a product, in units of the least that
-  /// is possible: fitted.
-  double pieces = 4.3;
-  double eager = 2.27;
-  double fused = 1.15;
-  double compiled = 1;
-  /// Speed of fused attention, of that of large products, PyTorch's and the
-  /// kind of cuDNN's: fitted.
-  double flash_share = 0.351;
-  double fast_share = 0.865;
+  /// is possible for kernels apart from the products: fitted. Less than 1 where
+  /// products do a part of it, such as GELU and sums with the residual stream.
+  double pieces = 4.03;
+  double eager = 1.72;
+  double fused = 1.01;
+  double compiled = 0.435;
+  /// Speed of fused attention, of that of large products: PyTorch's is fitted.
+  /// That of cuDNN's kind, with heads of 128 values, is measured on one H200
+  /// with heads of 64, which are half as fast: 229 to 276 TFLOP/s of 756.
+  double flash_share = 0.334;
+  double fast_share = 0.62;
   /// Speed of large products in 8 bits, of what they would reach at the share
   /// of those in 16 bits. Measured on one H200: 1402 of 1979 TFLOP/s beside 756
   /// of 989.
   double eight_bit_share = 0.93;
   /// Part of a link's bandwidth that collectives reach: fitted.
-  double link_share = 0.85;
+  double link_share = 0.878;
   /// Part of the hidden communication's time that products lose meanwhile,
   /// since both use the same memory and processors: fitted.
-  double interference = 0.3;
+  double interference = 0.319;
   /// Seconds that the host takes to launch a kernel.
   double launch_seconds = 5e-6;
   /// Seconds until the host has a number that the GPU has yet to compute: a few
