@@ -231,7 +231,9 @@ std::string shown_layout(const RunLayout& run) {
   text +=
       fmt::format(", ZeRO {}, micro batch {}", run.zero_stage, run.micro_batch);
   if (run.recompute == plan::Recompute::blocks) {
-    text += ", recompute";
+    text += run.recomputed_blocks > 0
+        ? fmt::format(", recompute {} blocks", run.recomputed_blocks)
+        : ", recompute";
   }
   if (run.optimizer != plan::Place::device) {
     text += fmt::format(", optimizer on {}", name_of(run.optimizer));
