@@ -114,6 +114,26 @@ TEST_F(Tune, MeasuresTheBestByPlanOnTwoRanksAndLeavesTheResultsAlone) {
   EXPECT_THAT(again.out + again.err, HasSubstr("the training is done"));
 }
 
+TEST_F(Tune, TriesOtherMessagesOfTheBestWhereTheyDiffer) {
+  // 2.6 million parameters are three buckets of the least size that there is.
+  testing::Command command(line(
+      "tune --num-gpus 2 --steps 2-3 --vary overlap,bucket gpt --num-layers 2 "
+      "--hidden-size 320 --num-attention-heads 4 --seq-length 32 "
+      "--vocab-size 250 --tokenizer-type NullTokenizer --mock-data --lr 1e-3 "
+      "--global-batch-size 8 --micro-batch-size 4 --zero-stage 2"));
+  const Result result = command.finish();
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const Json trials = json("autotuning_results/results.json")["trials"];
+  ASSERT_EQ(trials.size(), 2U) << "no limit makes other buckets: " << trials;
+  EXPECT_EQ(
+      trials[1]["run"]["deepspeed"]["zero_optimization"]["overlap_comm"],
+      false);
+  EXPECT_GT(
+      trials[1]["planned"]["step_seconds"],
+      trials[0]["planned"]["step_seconds"])
+      << "nothing hides the messages";
+}
+
 TEST_F(Tune, LeavesNothingBehindWhenItIsStopped) {
   for (const int signal : {SIGINT, SIGTERM}) {
     testing::Command command(line(

@@ -249,6 +249,28 @@ class Finder {
   Candidates found_;
 };
 
+/// The estimate with what the candidate's own JSON says of messages.
+void estimate_anew(const TuneRequest& request, Candidate& candidate) {
+  if (!request.training || !request.cluster) {
+    return;
+  }
+  const TunedRun run = tuned_run(request, candidate);
+  try {
+    const auto config = config::Config::load(
+        {.json = run.deepspeed,
+         .flags = run.flags,
+         .world_size = request.ranks});
+    candidate.estimate = plan::estimate(
+        plan::on_machine(
+            plan::training_of(request.kind, config),
+            *request.cluster),
+        candidate.layout,
+        *request.cluster);
+  } catch (const ConfigError&) {
+    candidate.estimate.reset(); // tried without the planner's help
+  }
+}
+
 } // namespace
 
 Candidates find_candidates(const TuneRequest& request) {
@@ -264,10 +286,10 @@ std::vector<Candidate> refinements(
     return more; // nothing is reduced in buckets
   }
   if (request.varied.contains(Tuned::overlap)) {
+    // What is not given runs beside backward.
     const bool now =
-        request.config.given.contains("zero_optimization.overlap_comm")
-        ? request.config.deepspeed.zero.overlap_comm.value()
-        : run.zero_stage == 3;
+        !request.config.given.contains("zero_optimization.overlap_comm") ||
+        request.config.deepspeed.zero.overlap_comm.value_or(true);
     more.push_back(best);
     more.back().overlap = !now;
   }
@@ -280,6 +302,15 @@ std::vector<Candidate> refinements(
       more.back().bucket = elements;
     }
   }
+  for (Candidate& each : more) {
+    estimate_anew(request, each);
+  }
+  // A larger limit than the engine's own buckets changes nothing.
+  std::erase_if(more, [&](const Candidate& each) {
+    return each.bucket && each.estimate && best.estimate &&
+        each.estimate->memory.buckets == best.estimate->memory.buckets &&
+        each.estimate->iteration_seconds == best.estimate->iteration_seconds;
+  });
   return more;
 }
 
