@@ -7,8 +7,8 @@
 
 namespace cairn::testing {
 
-/// Makes a process that dies of a bad access write the calls of its thread to
-/// stderr first. A sanitizer that does so itself stays.
+/// Makes a process that dies of a bad access or an abort write the calls of its
+/// thread to stderr first. A sanitizer that does so itself stays.
 inline void write_stack_at_death() {
   const auto write_and_die = [](int signal) {
     void* calls[64];
@@ -16,7 +16,7 @@ inline void write_stack_at_death() {
     std::signal(signal, SIG_DFL);
     ::raise(signal);
   };
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
     const auto before = std::signal(signal, write_and_die);
     if (before != SIG_DFL) {
       std::signal(signal, before);
