@@ -180,7 +180,8 @@ Gpu gpu_from(Section section) {
       .flops_32bit = tera * section.number_or("tflops_32bit", 0, most, 0),
       .context_bytes = giga * section.number_or("context_gb", 0, most, 0.6),
       .group_bytes = giga * section.number_or("group_gb", 0, most, 0.15),
-      .is_cpu = section.flag_or("cpu", false)};
+      .is_cpu = section.flag_or("cpu", false),
+      .cudnn_attention = section.flag_or("cudnn_attention", true)};
   if (section.has("measured")) {
     gpu.measured = measured_from(section.section("measured"));
   }

@@ -156,6 +156,8 @@ Training on_machine(Training training, const Cluster& cluster) {
   if (cluster.gpu.is_cpu) {
     training.program.elementwise = Program::Elementwise::eager;
     training.program.loss = Program::Loss::chunks_of_cpu;
+  } else if (!cluster.gpu.cudnn_attention || training.value_bytes > 2) {
+    training.program.attention = Program::Attention::flash;
   }
   return training;
 }

@@ -225,5 +225,16 @@ TEST(PlanFromConfig, ACpuRunsItsOwnProgram) {
       Program::Elementwise::compiled);
 }
 
+TEST(PlanFromConfig, CudnnsAttentionIsFor16BitsAndNewerGpus) {
+  Training training = gpt(2, 256, 4);
+  const auto attention = [&](const char* cluster) {
+    return on_machine(training, find_cluster(cluster)).program.attention;
+  };
+  EXPECT_EQ(attention("h200"), Program::Attention::fast);
+  EXPECT_EQ(attention("dgx2-v100"), Program::Attention::flash);
+  training.value_bytes = 4;
+  EXPECT_EQ(attention("h200"), Program::Attention::flash);
+}
+
 } // namespace
 } // namespace cairn::plan

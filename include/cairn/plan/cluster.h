@@ -52,7 +52,8 @@ struct Gpu {
   /// buffers, and for NCCL's with each kind of group.
   double context_bytes = 0.6e9;
   double group_bytes = 0.15e9;
-  bool is_cpu = false; ///< a rank's share of a CPU stands in for a GPU
+  bool is_cpu = false;         ///< a rank's share of a CPU stands in for a GPU
+  bool cudnn_attention = true; ///< cuDNN has a fused attention for it
   MeasuredSpeeds measured{};
 };
 

@@ -15,7 +15,8 @@ Training training_of(
     const config::Config& config);
 
 /// The same as it runs on the cluster's machines: on a CPU operators are
-/// compiled one by one, and the head scores fewer tokens at a time.
+/// compiled one by one, and the head scores fewer tokens at a time; cuDNN's
+/// attention is for 16 bits, and for GPUs after the V100.
 Training on_machine(Training training, const Cluster& cluster);
 
 /// The schedule that flags name, as RunLayout does: "zb-h1".
