@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace cairn::plan {
 
@@ -24,9 +25,14 @@ double bucket_elements(
 double buckets_of(
     const Training& training,
     const RunLayout& layout,
-    double held) {
-  return held > 0 ? std::ceil(held / bucket_elements(training, layout, held))
-                  : 1;
+    double held,
+    std::size_t tensors) {
+  if (held <= 0 || tensors == 0) {
+    return 1;
+  }
+  return std::min(
+      std::ceil(held / bucket_elements(training, layout, held)),
+      static_cast<double>(tensors));
 }
 
 } // namespace cairn::plan

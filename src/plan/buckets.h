@@ -2,7 +2,7 @@
 
 #include <cairn/plan/estimate.h>
 
-#include <cstdint>
+#include <cstddef>
 
 namespace cairn::plan {
 
@@ -13,10 +13,12 @@ double bucket_elements(
     const RunLayout& layout,
     double held);
 
-/// Number of the buckets.
+/// Number of the buckets of so many parameters in so many tensors: a bucket has
+/// whole tensors.
 double buckets_of(
     const Training& training,
     const RunLayout& layout,
-    double held);
+    double held,
+    std::size_t tensors);
 
 } // namespace cairn::plan

@@ -44,7 +44,8 @@ void check_layout(
         layout.expert,
         layout.chunks,
         layout.micro_batch,
-        layout.global_batch}) {
+        layout.global_batch,
+        layout.recomputed_together}) {
     if (degree < 1) {
       refuse("a degree or a batch below 1");
     }

@@ -68,8 +68,11 @@ void add_parameter_traffic(
         run.training.program.overlaps_gathers};
     const double amount =
         share.parameters * run.wire_bytes(run.layout.weight_bits);
-    const double buckets =
-        buckets_of(run.training, run.layout, share.parameters);
+    const double buckets = buckets_of(
+        run.training,
+        run.layout,
+        share.parameters,
+        share.specs.size());
     const auto gathered = [&](RankGroup group) {
       return buckets * run.network.all_gather(group, amount / buckets);
     };
@@ -95,7 +98,11 @@ void add_parameter_traffic(
     part.reductions = hiding.added_behind(
         reduction_seconds(run, share),
         window,
-        buckets_of(run.training, run.layout, share.parameters));
+        buckets_of(
+            run.training,
+            run.layout,
+            share.parameters,
+            share.specs.size()));
   }
 }
 
@@ -123,7 +130,11 @@ double reduction_seconds(const PlannedRun& run, const PartShare& share) {
   const double amount = share.parameters * width;
   const bool whole = run.layout.zero_stage == 0 ||
       (run.layout.zero_stage == 1 && run.training.program.reduces_whole);
-  const double buckets = buckets_of(run.training, run.layout, share.parameters);
+  const double buckets = buckets_of(
+      run.training,
+      run.layout,
+      share.parameters,
+      share.specs.size());
   double time = buckets *
       (whole ? run.network.all_reduce(run.data_group(), amount / buckets)
              : run.network.reduce_scatter(run.shard_group(), amount / buckets));

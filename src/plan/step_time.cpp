@@ -62,7 +62,11 @@ StepTime step_time(
       step.gradients += hiding.added_behind(
           reduction_seconds(run, shares[p]),
           parts[p].backward(),
-          buckets_of(run.training, run.layout, shares[p].parameters));
+          buckets_of(
+              run.training,
+              run.layout,
+              shares[p].parameters,
+              shares[p].specs.size()));
     }
   }
   const double owned = run.layout.zero_stage >= 1
@@ -72,7 +76,11 @@ StepTime step_time(
     const Hiding hiding{
         run.constants.interference,
         run.training.program.gathers_ahead};
-    const double buckets = buckets_of(run.training, run.layout, held);
+    const double buckets = buckets_of(
+        run.training,
+        run.layout,
+        held,
+        static_cast<std::size_t>(tensors));
     step.gathers = hiding.added(
         buckets *
             run.network.all_gather(

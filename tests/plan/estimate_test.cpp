@@ -209,6 +209,9 @@ TEST(PlanEstimate, RefusesImpossibleLayouts) {
   layout = data_parallel(8);
   layout.micro_batch = 0;
   EXPECT_NE(refused(layout), "");
+  layout = data_parallel(8);
+  layout.recomputed_together = 0;
+  EXPECT_NE(refused(layout), "");
 }
 
 TEST(PlanEstimate, TheTimelineHasEveryPass) {
