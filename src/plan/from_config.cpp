@@ -22,40 +22,6 @@ double bytes_of(DataType type) {
   return type == DataType::fp32 ? 4 : 2;
 }
 
-StateBytes states_of(const Config& config) {
-  const config::DeepSpeedConfig& settings = config.deepspeed;
-  std::string type = settings.optimizer.type.value_or("adam");
-  std::ranges::transform(type, type.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  const bool two = type == "adam" || type == "adamw" || type == "lamb";
-  const bool one = type == "lion" || type == "adagrad";
-  if (!two && !one) {
-    throw ConfigError(
-        {.what = "the states of this optimizer are not counted",
-         .where = "optimizer.type",
-         .values = type,
-         .remedy = "plan with Adam, LAMB, Lion or Adagrad"});
-  }
-  const config::DataTypesConfig& types = settings.data_types;
-  StateBytes bytes{
-      .parameter = 4,
-      .gradient = 4,
-      .master = 0,
-      .moments = bytes_of(types.exp_avg_dtype) +
-          (two ? bytes_of(types.exp_avg_sq_dtype) : 0)};
-  if (settings.fp16.enabled || settings.bf16.enabled) {
-    bytes.parameter = 2;
-    bytes.gradient = settings.bf16.enabled ? 4 : 2; // bf16 adds up in fp32
-    // fp32 weights, or what bf16 drops of them.
-    bytes.master = types.precision_aware_optimizer ? 2 : 4;
-  }
-  if (types.grad_accum_dtype) {
-    bytes.gradient = bytes_of(*types.grad_accum_dtype);
-  }
-  return bytes;
-}
-
 Place place_of(zero::Tier tier) {
   switch (tier) {
     case zero::Tier::cpu:
@@ -66,6 +32,10 @@ Place place_of(zero::Tier tier) {
       break;
   }
   return Place::device;
+}
+
+int bits_of(zero::Wire wire) {
+  return wire == zero::Wire::exact ? 16 : wire == zero::Wire::int8 ? 8 : 4;
 }
 
 /// How the engine runs what the configuration says of its messages.
@@ -115,11 +85,41 @@ void add_recomputation(const Config& config, RunLayout& run) {
   run.recompute_expert_activations = has("moe_act");
 }
 
-int bits_of(zero::Wire wire) {
-  return wire == zero::Wire::exact ? 16 : wire == zero::Wire::int8 ? 8 : 4;
-}
-
 } // namespace
+
+StateBytes state_bytes_of(const Config& config) {
+  const config::DeepSpeedConfig& settings = config.deepspeed;
+  std::string type = settings.optimizer.type.value_or("adam");
+  std::ranges::transform(type, type.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  const bool two = type == "adam" || type == "adamw" || type == "lamb";
+  const bool one = type == "lion" || type == "adagrad";
+  if (!two && !one) {
+    throw ConfigError(
+        {.what = "the states of this optimizer are not counted",
+         .where = "optimizer.type",
+         .values = type,
+         .remedy = "plan with Adam, LAMB, Lion or Adagrad"});
+  }
+  const config::DataTypesConfig& types = settings.data_types;
+  StateBytes bytes{
+      .parameter = 4,
+      .gradient = 4,
+      .master = 0,
+      .moments = bytes_of(types.exp_avg_dtype) +
+          (two ? bytes_of(types.exp_avg_sq_dtype) : 0)};
+  if (settings.fp16.enabled || settings.bf16.enabled) {
+    bytes.parameter = 2;
+    bytes.gradient = settings.bf16.enabled ? 4 : 2; // bf16 adds up in fp32
+    // fp32 weights, or what bf16 drops of them.
+    bytes.master = types.precision_aware_optimizer ? 2 : 4;
+  }
+  if (types.grad_accum_dtype) {
+    bytes.gradient = bytes_of(*types.grad_accum_dtype);
+  }
+  return bytes;
+}
 
 Training training_of(model::ModelKind kind, const Config& config) {
   return training_of(
@@ -143,7 +143,7 @@ Training training_of(
           ? config.flags.data.decoder_seq_length.value_or(sequence)
           : 0,
       .value_bytes = settings.fp16.enabled || settings.bf16.enabled ? 2.0 : 4.0,
-      .states = states_of(config),
+      .states = state_bytes_of(config),
       .eight_bit = config.flags.precision.fp8_format.has_value(),
       .program = program_of(config)};
   if (kind == model::ModelKind::bert) {

@@ -1,9 +1,8 @@
 // `cairn tune` and `cairn launch --autotuning`, run as a user would: real
 // processes over Gloo.
 
-#include "support/command.h"
 #include "support/docs_blocks.h"
-#include "support/temporary_folder.h"
+#include "tune_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,49 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Result;
-using testing::TemporaryFolder;
-using testing::Words;
 using Json = nlohmann::json;
-
-const char* const net =
-    " gpt --num-layers 2 --hidden-size 32 --num-attention-heads 2 "
-    "--seq-length 32 --vocab-size 250 --tokenizer-type NullTokenizer "
-    "--mock-data --lr 1e-3 ";
-
-class Tune : public ::testing::Test {
- protected:
-  /// A command line in the folder, as a shell runs it.
-  Words line(const std::string& text) const {
-    return {
-        "bash",
-        "-c",
-        "cd '" + folder_.path().string() +
-            "'; exec '" CAIRN_BINARY_DIR "/bin/cairn' " + text};
-  }
-  Result run(const std::string& text) const { return testing::run(line(text)); }
-
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_.path())) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-  Json json(const std::string& file) const {
-    return Json::parse(testing::read_text(folder_.path() / file));
-  }
-
-  TemporaryFolder folder_;
-};
-
-std::vector<std::string> statuses(const Json& results) {
-  std::vector<std::string> all;
-  for (const Json& trial : results["trials"]) {
-    all.push_back(trial["status"]);
-  }
-  return all;
-}
 
 TEST_F(Tune, MeasuresTheBestByPlanOnTwoRanksAndLeavesTheResultsAlone) {
   testing::Command command(line(

@@ -18,6 +18,13 @@ namespace cairn::config {
 enum class TuningMetric { latency, throughput, flops };
 enum class TunerType { gridsearch, random, model_based };
 
+struct ModelInfoConfig {
+  bool profile = false;
+  std::optional<std::int64_t> num_params;
+  std::optional<std::int64_t> hidden_size;
+  std::optional<std::int64_t> num_layers;
+};
+
 struct AutotuningConfig {
   bool enabled = false;
   bool fast = true;
@@ -37,6 +44,8 @@ struct AutotuningConfig {
   std::int64_t min_train_micro_batch_size_per_gpu = 1;
   std::int64_t num_tuning_micro_batch_sizes = 3;
   std::int64_t mp_size = 1;
+  ModelInfoConfig model_info;
+  std::optional<std::string> model_info_path;
 };
 
 /// A DeepSpeed JSON file as typed values. The table in

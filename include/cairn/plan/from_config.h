@@ -19,6 +19,10 @@ Training training_of(
 /// attention is for 16 bits, and for GPUs after the V100.
 Training on_machine(Training training, const Cluster& cluster);
 
+/// Bytes of the training state of each parameter. Throws ConfigError for an
+/// optimizer whose states are not counted.
+StateBytes state_bytes_of(const config::Config& config);
+
 /// The schedule that flags name, as RunLayout does: "zb-h1".
 std::string schedule_of(config::PipelineSchedule schedule);
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
 
 namespace cairn::cli {
@@ -35,12 +36,19 @@ class Finder {
   explicit Finder(const TuneRequest& request)
       : request_(request), options_(request.options) {
     found_.given.layout = plan::layout_of(request.config);
+    if (!request.program.empty()) {
+      // Its own matter is how; each copy of the model has so many ranks.
+      found_.given.layout.gpus = request.ranks;
+      found_.given.layout.tensor = request.model_ranks;
+    }
     accumulation_ = request.config.deepspeed.batch->accumulation;
   }
 
   Candidates run() {
     estimate(found_.given);
     const RunLayout& given = found_.given.layout;
+    found_.given_fits = !too_large_by_size(given) &&
+        (!found_.given.estimate || found_.given.estimate->fits);
     for (const std::int64_t context : degrees(Tuned::context, given.context)) {
       for (const std::int64_t expert : degrees(Tuned::expert, given.expert)) {
         for (const std::int64_t tensor : degrees(Tuned::tensor, given.tensor)) {
@@ -56,7 +64,12 @@ class Finder {
         }
       }
     }
-    order();
+    order(found_.best);
+    order(found_.smaller);
+    if (found_.best.empty()) {
+      found_.best = std::move(found_.smaller);
+      found_.smaller.clear();
+    }
     return std::move(found_);
   }
 
@@ -87,7 +100,9 @@ class Finder {
 
   void try_stages(RunLayout run) {
     std::vector<int> stages{run.zero_stage};
-    if (varies(Tuned::zero_stage)) {
+    if (varies(Tuned::zero_stage) && !request_.scope.stages.empty()) {
+      stages = request_.scope.stages;
+    } else if (varies(Tuned::zero_stage)) {
       stages = run.data() * run.context == 1 ? std::vector<int>{0}
           : run.pipeline > 1                 ? std::vector<int>{0, 1}
                                              : std::vector<int>{0, 1, 2, 3};
@@ -115,13 +130,21 @@ class Finder {
       return {run.micro_batch};
     }
     std::vector<std::int64_t> all;
-    const std::int64_t most = options_.max_train_micro_batch_size_per_gpu;
+    const std::int64_t first = request_.least_micro;
+    const std::int64_t most =
+        std::max(first, options_.max_train_micro_batch_size_per_gpu);
+    if (!request_.scope.micro_batches.empty()) {
+      return request_.scope.micro_batches;
+    }
     if (request_.fixed_batch) {
       for (const std::int64_t each : divisors(run.global_batch / run.data())) {
         all.push_back(each);
       }
     } else {
-      for (std::int64_t each = 1; each <= most; each *= 2) {
+      for (std::int64_t each = 1; each < first; each *= 2) {
+        all.push_back(each);
+      }
+      for (std::int64_t each = first; each <= most; each *= 2) {
         all.push_back(each);
       }
     }
@@ -149,6 +172,13 @@ class Finder {
       return true;
     }
     estimate(candidate);
+    if (options_.metric == config::TuningMetric::flops && !candidate.estimate) {
+      return true; // its operations are not known
+    }
+    if (too_large_by_size(candidate.layout)) {
+      ++found_.too_large;
+      return false;
+    }
     if (candidate.estimate && !candidate.estimate->fits) {
       ++found_.too_large;
       if (!found_.nearest ||
@@ -157,7 +187,30 @@ class Finder {
       }
       return false;
     }
-    found_.best.push_back(std::move(candidate));
+    (run.micro_batch < request_.least_micro ? found_.smaller : found_.best)
+        .push_back(std::move(candidate));
+    return true;
+  }
+
+  /// True if the states of a program's model do not fit on a rank.
+  bool too_large_by_size(const RunLayout& run) {
+    if (!request_.size || !request_.cluster) {
+      return false;
+    }
+    const double bytes = least_bytes(*request_.size, run);
+    const double room = request_.cluster->gpu.memory_bytes;
+    if (bytes <= room) {
+      return false;
+    }
+    if (!found_.nearest || bytes < found_.nearest->memory.parameters) {
+      found_.nearest = plan::Estimate{
+          .layout = run,
+          .memory = {.parameters = bytes},
+          .lacks = fmt::format(
+              "a rank needs {} at least, and has {}",
+              shown_gigabytes(bytes),
+              shown_gigabytes(room))};
+    }
     return true;
   }
 
@@ -168,7 +221,7 @@ class Finder {
       config::Config::load(
           {.json = run.deepspeed,
            .flags = run.flags,
-           .world_size = request_.ranks});
+           .world_size = request_.ranks / request_.model_ranks});
       return true;
     } catch (const ConfigError&) {
       return false;
@@ -199,8 +252,7 @@ class Finder {
         : candidate.estimate->tokens_per_second_per_gpu;
   }
 
-  void order() {
-    std::vector<Candidate>& all = found_.best;
+  void order(std::vector<Candidate>& all) const {
     const auto better = [&](const Candidate& a, const Candidate& b) {
       return promise(a) > promise(b);
     };
@@ -216,15 +268,17 @@ class Finder {
             plan::Recompute>,
         std::int64_t>
         counts;
+    const bool listed = !request_.scope.micro_batches.empty();
     std::erase_if(all, [&](const Candidate& each) {
       const RunLayout& run = each.layout;
-      return ++counts[{
-                 run.context,
-                 run.expert,
-                 run.tensor,
-                 run.pipeline,
-                 run.zero_stage,
-                 run.recompute}] > options_.num_tuning_micro_batch_sizes;
+      return !listed &&
+          ++counts[{
+              run.context,
+              run.expert,
+              run.tensor,
+              run.pipeline,
+              run.zero_stage,
+              run.recompute}] > options_.num_tuning_micro_batch_sizes;
     });
     if (options_.tuner_type == config::TunerType::gridsearch) {
       std::ranges::stable_sort(all, {}, [](const Candidate& each) {
@@ -277,6 +331,27 @@ Candidates find_candidates(const TuneRequest& request) {
   return Finder(request).run();
 }
 
+namespace {
+
+/// One value of each list, in all combinations.
+std::vector<std::map<std::string, std::string>> zero_combinations(
+    const std::map<std::string, std::vector<std::string>>& lists) {
+  std::vector<std::map<std::string, std::string>> all{{}};
+  for (const auto& [key, values] : lists) {
+    std::vector<std::map<std::string, std::string>> longer;
+    for (const auto& each : all) {
+      for (const std::string& value : values) {
+        longer.push_back(each);
+        longer.back()[key] = value;
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+} // namespace
+
 std::vector<Candidate> refinements(
     const TuneRequest& request,
     const Candidate& best) {
@@ -284,6 +359,13 @@ std::vector<Candidate> refinements(
   const RunLayout& run = best.layout;
   if (run.data() * run.context == 1 || run.zero_stage == 0) {
     return more; // nothing is reduced in buckets
+  }
+  if (!request.options.fast) {
+    const auto combinations = zero_combinations(request.scope.zero);
+    for (std::size_t i = 1; i < combinations.size(); ++i) {
+      more.push_back(best); // the first one is that of `best`
+      more.back().zero = combinations[i];
+    }
   }
   if (request.varied.contains(Tuned::overlap)) {
     // What is not given runs beside backward.
@@ -333,6 +415,9 @@ std::string shown_candidate(const Candidate& candidate) {
   if (candidate.overlap) {
     text += *candidate.overlap ? ", overlap" : ", no overlap";
   }
+  for (const auto& [key, value] : candidate.zero) {
+    text += fmt::format(", {} {}", key, value);
+  }
   return text;
 }
 
@@ -373,36 +458,68 @@ TunedRun tuned_run(const TuneRequest& request, const Candidate& candidate) {
   if (candidate.overlap) {
     zero["overlap_comm"] = *candidate.overlap;
   }
+  for (const auto& [key, value] : candidate.zero) {
+    zero[key] = Json::parse(value);
+  }
   run.deepspeed = json.dump(2) + "\n";
   return run;
 }
 
 namespace {
 
+/// The value of a key, by its path or by its name in any section, as
+/// DeepSpeed looks for it; null if there is none.
+Json value_of(const Json& json, const std::string& key) {
+  if (!json.is_object()) {
+    return nullptr;
+  }
+  if (const auto found = json.find(key); found != json.end()) {
+    return *found;
+  }
+  const auto dot = key.find('.');
+  if (dot != std::string::npos) {
+    return value_of(
+        json.value(key.substr(0, dot), Json()),
+        key.substr(dot + 1));
+  }
+  for (const auto& [name, section] : json.items()) {
+    if (Json value = value_of(section, key); !value.is_null()) {
+      return value;
+    }
+  }
+  return nullptr;
+}
+
+/// The values of a program's arguments by autotuning.arg_mappings:
+/// {"train_micro_batch_size_per_gpu": "--batch"}.
+std::map<std::string, std::string> mapped_arguments(
+    const TuneRequest& request,
+    const Candidate& candidate) {
+  Json tuned = Json::parse(tuned_run(request, candidate).deepspeed);
+  tuned["gradient_accumulation_steps"] = candidate.layout.micro_batches();
+  const Json section =
+      Json::parse(request.deepspeed).value("autotuning", Json::object());
+  const Json mappings = section.value("arg_mappings", Json::object());
+  std::map<std::string, std::string> values;
+  for (const auto& [key, argument] : mappings.items()) {
+    const Json value =
+        value_of(tuned, key.substr(0, key.find_last_not_of(' ') + 1));
+    if (argument.is_string() && value.is_number()) {
+      values[argument.get<std::string>()] = value.dump();
+    }
+  }
+  return values;
+}
+
 /// The program's arguments with another JSON, and with the values that
-/// autotuning.arg_mappings says: {"train_micro_batch_size_per_gpu": "--batch"}.
+/// autotuning.arg_mappings asks for.
 Arguments program_words(
     const TuneRequest& request,
     const Candidate& candidate,
     const std::string& file) {
-  std::map<std::string, std::string> values;
-  const Json json = Json::parse(request.deepspeed);
-  const Json tuned = Json::parse(tuned_run(request, candidate).deepspeed);
-  const Json section = json.value("autotuning", Json::object());
-  const Json mappings = section.value("arg_mappings", Json::object());
-  for (const auto& [key, flag] : mappings.items()) {
-    const Json* value = &tuned;
-    for (std::size_t begin = 0; value != nullptr && begin <= key.size();) {
-      const std::size_t end = std::min(key.find('.', begin), key.size());
-      const auto found = value->find(key.substr(begin, end - begin));
-      value = found == value->end() ? nullptr : &*found;
-      begin = end + 1;
-    }
-    if (flag.is_string() && value != nullptr && value->is_number()) {
-      values[flag.get<std::string>()] = value->dump();
-    }
-  }
+  auto values = mapped_arguments(request, candidate);
   Arguments words = request.program;
+  std::set<std::string> done;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const auto equals = words[i].find('=');
     const std::string name = words[i].substr(0, equals);
@@ -416,10 +533,16 @@ Arguments program_words(
     };
     if (value != values.end()) {
       put(value->second);
+      done.insert(name);
     } else if (
         words[i] == request.program_config ||
         words[i] == name + "=" + request.program_config) {
       words[i] = equals == std::string::npos ? file : name + "=" + file;
+    }
+  }
+  for (const auto& [name, value] : values) {
+    if (!done.contains(name)) {
+      words.insert(words.end(), {name, value});
     }
   }
   return words;

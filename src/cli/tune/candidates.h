@@ -5,6 +5,7 @@
 #include <cairn/plan/estimate.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,17 +17,23 @@ struct Candidate {
   plan::RunLayout layout;
   std::optional<std::int64_t> bucket; ///< zero_optimization.reduce_bucket_size
   std::optional<bool> overlap;        ///< zero_optimization.overlap_comm
+  /// Other keys of zero_optimization, each value as JSON text.
+  std::map<std::string, std::string> zero;
   std::optional<plan::Estimate> estimate; ///< unset where there is no planner
 
   bool same_settings(const Candidate& other) const {
     return layout == other.layout && bucket == other.bucket &&
-        overlap == other.overlap;
+        overlap == other.overlap && zero == other.zero;
   }
 };
 
 struct Candidates {
   Candidate given;             ///< the training as it is given
+  bool given_fits = true;      ///< as far as that is known
   std::vector<Candidate> best; ///< that fit, in the order to try them
+  /// With smaller micro batches than the least one: for when none of `best`
+  /// runs.
+  std::vector<Candidate> smaller;
   std::int64_t tried = 0;
   std::int64_t too_large = 0;
   std::optional<plan::Estimate> nearest; ///< that does not fit, if none does

@@ -249,7 +249,8 @@ bool take_metric(const fs::path& file, Trial& trial) {
   constexpr std::uint64_t most = 1 << 16;
   const auto metric = nlohmann::json::parse(read_file(file, most));
   trial.status = Trial::Status::measured;
-  trial.step_seconds = metric.at("latency");
+  constexpr double milliseconds = 1e3;
+  trial.step_seconds = metric.at("latency").get<double>() / milliseconds;
   trial.rate = metric.at("throughput");
   trial.memory_bytes = metric.at("memory_bytes");
   return true;

@@ -37,6 +37,9 @@ void show(const TuneRequest& request, const Tuning& tuning) {
 /// asked for. Returns the exit code.
 int run_tuning(const TuneRequest& request) {
   watch_stop_signals();
+  for (const std::string& note : request.notes) {
+    fmt::print(stderr, "cairn tune: {}\n", note);
+  }
   Arguments train;
   try {
     const Tuning tuning = tune(request);

@@ -115,6 +115,9 @@ std::string why_nothing(const TuneRequest& request, const Tuning& tuning) {
       "no candidate fits. The nearest is {}: {}",
       shown_layout(found.nearest->layout),
       found.nearest->lacks);
+  if (!request.training) {
+    return text + "; more ranks, or a smaller model or micro batch";
+  }
   const auto remedy = plan::cheapest_remedy(
       *request.training,
       found.nearest->layout,
@@ -192,6 +195,25 @@ Arguments best_command(const TuneRequest& request, const Tuning& tuning) {
       (request.results / "best.json").string());
 }
 
+Json metric_json(const Trial& trial) {
+  constexpr double milliseconds = 1e3;
+  constexpr double tera = 1e12;
+  Json json{
+      {"latency", milliseconds * trial.step_seconds},
+      {"throughput",
+       static_cast<double>(trial.candidate.layout.global_batch) /
+           trial.step_seconds}};
+  if (const auto& planned = trial.candidate.estimate) {
+    json["FLOPS_per_gpu"] = tera * planned->model_tflops_per_gpu *
+        planned->iteration_seconds / trial.step_seconds;
+  }
+  if (trial.memory_bytes > 0) {
+    json["memory_bytes"] = trial.memory_bytes;
+  }
+  json["rank"] = 0;
+  return json;
+}
+
 void write_tuning(const TuneRequest& request, const Tuning& tuning) {
   std::filesystem::create_directories(request.results);
   write_file_atomically(
@@ -203,6 +225,15 @@ void write_tuning(const TuneRequest& request, const Tuning& tuning) {
   write_file_atomically(
       request.results / "best.json",
       tuned_run(request, tuning.trials[*tuning.best].candidate).deepspeed);
+  if (const auto& file = request.options.metric_path) {
+    const std::filesystem::path path = *file;
+    if (path.has_parent_path()) {
+      std::filesystem::create_directories(path.parent_path());
+    }
+    write_file_atomically(
+        path,
+        metric_json(tuning.trials[*tuning.best]).dump() + "\n");
+  }
   Arguments words = best_command(request, tuning);
   words.insert(words.begin(), "launch");
   const auto script = request.results / "best.sh";

@@ -29,8 +29,12 @@ std::optional<Trial> trial_from(
     const Candidate& candidate,
     const std::string& text);
 
+/// The figures of a trial as DeepSpeed's engine writes them for its autotuner:
+/// `latency` in milliseconds, `throughput` in samples a second.
+nlohmann::ordered_json metric_json(const Trial& trial);
+
 /// Writes results.json, and of the best settings best.json (DeepSpeed's) and
-/// best.sh.
+/// best.sh; the metric where `autotuning.metric_path` says.
 void write_tuning(const TuneRequest& request, const Tuning& tuning);
 
 /// The words of `cairn launch` that train with the best settings.

@@ -12,6 +12,7 @@
 #include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,8 @@
 
 namespace cairn::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr const char* tune_usage =
     R"(usage: cairn tune [FLAGS] [CONFIG.json] gpt|bert|t5 [FLAGS of cairn pretrain]
@@ -175,10 +178,17 @@ bool is_given(const config::Config& config, const std::string& name) {
 
 /// The configuration of the training, with a micro batch of 1 if nothing says
 /// how large a batch is.
-config::Config config_of(TuneRequest& request) {
+config::Config config_of(
+    TuneRequest& request,
+    const std::optional<std::string>& file) {
+  const bool as_written = file && !request.changed_json;
   const auto resolved = [&] {
     return config::Config::resolve(
-        {.flags = request.flags, .world_size = request.ranks});
+        {.file = as_written ? file : std::nullopt,
+         .json = file && !as_written ? std::optional(request.deepspeed)
+                                     : std::nullopt,
+         .flags = request.flags,
+         .world_size = request.ranks / request.model_ranks});
   };
   const auto with_micro_batch = [&] {
     request.flags.insert(request.flags.end(), {"--micro-batch-size", "1"});
@@ -204,6 +214,9 @@ config::Config config_of(TuneRequest& request) {
 void plan(TuneRequest& request, const std::optional<std::string>& cluster) {
   if (!request.program.empty()) {
     request.unplanned = "it does not know the model of another program";
+    if (cluster) {
+      request.cluster = plan::find_cluster(*cluster);
+    }
     return;
   }
   try {
@@ -231,9 +244,10 @@ void plan(TuneRequest& request, const std::optional<std::string>& cluster) {
   }
 }
 
-/// Takes the flags that name DeepSpeed's file out of the flags: experiments
-/// have files of their own.
-void take_file(Arguments& flags) {
+/// Takes the flags that name DeepSpeed's file out of the flags, since
+/// experiments have files of their own, and returns the file.
+std::optional<std::string> take_file(Arguments& flags) {
+  std::optional<std::string> file;
   for (auto word = flags.begin(); word != flags.end();) {
     std::string name = word->substr(0, word->find('='));
     std::ranges::replace(name, '-', '_');
@@ -241,12 +255,112 @@ void take_file(Arguments& flags) {
       ++word;
       continue;
     }
-    const bool with_value = word->find('=') != std::string::npos;
+    const auto equals = word->find('=');
+    if (equals != std::string::npos) {
+      file = word->substr(equals + 1);
+    }
     word = flags.erase(word);
-    if (!with_value && word != flags.end()) {
+    if (equals == std::string::npos && word != flags.end()) {
+      file = *word;
       word = flags.erase(word);
     }
   }
+  return file;
+}
+
+/// The number behind an argument of a program; unset if there is none.
+std::optional<std::int64_t> number_behind(
+    const Arguments& words,
+    const std::string& argument) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    std::string text;
+    if (words[i] == argument && i + 1 < words.size()) {
+      text = words[i + 1];
+    } else if (words[i].starts_with(argument + "=")) {
+      text = words[i].substr(argument.size() + 1);
+    }
+    std::int64_t number = 0;
+    const char* const end = text.data() + text.size();
+    if (!text.empty() && std::from_chars(text.data(), end, number).ptr == end &&
+        number > 0) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Replaces "auto" by the program's arguments that autotuning.arg_mappings
+/// names for it.
+void fill_from_arguments(TuneRequest& request, Json& json) {
+  const Json section = json.value("autotuning", Json::object());
+  const auto mappings =
+      section.is_object() ? section.find("arg_mappings") : section.end();
+  if (mappings == section.end() || !mappings->is_object()) {
+    return;
+  }
+  for (const char* key :
+       {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+    for (const auto& [name, argument] : mappings->items()) {
+      const bool named =
+          name.substr(0, name.find_last_not_of(' ') + 1) == key &&
+          argument.is_string();
+      if (!named || (json.contains(key) && json[key] != "auto")) {
+        continue;
+      }
+      if (const auto number =
+              number_behind(request.program, argument.get<std::string>())) {
+        json[key] = *number;
+      }
+    }
+  }
+}
+
+/// Reads DeepSpeed's file with what only tuning understands in it. Returns its
+/// name, if there is one.
+std::optional<std::string> read_deepspeed_file(TuneRequest& request) {
+  const auto file = take_file(request.flags);
+  if (!file) {
+    return file;
+  }
+  Json json = Json::parse(config::plain_json(config::read_hjson_file(*file)));
+  const Json written = json;
+  request.scope = take_scope(json, *file);
+  if (!json.is_object()) {
+    return file;
+  }
+  if (!request.program.empty()) {
+    fill_from_arguments(request, json);
+    const Json section = json.value("autotuning", Json::object());
+    if (section.is_object() && section.contains("mp_size") &&
+        section["mp_size"].is_number_integer() && section["mp_size"] > 0) {
+      request.model_ranks = section["mp_size"];
+    }
+    if (request.ranks % request.model_ranks != 0) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "{} ranks are no multiple of the {} that share one model",
+               request.ranks,
+               request.model_ranks),
+           .where = *file + ": autotuning.mp_size"});
+    }
+  }
+  request.deepspeed = json.dump();
+  request.changed_json = json != written;
+  return file;
+}
+
+/// The micro batch that the JSON gives is the smallest one to try, as it is
+/// for DeepSpeed's autotuner.
+void take_least_micro(TuneRequest& request) {
+  const Json json = Json::parse(request.deepspeed);
+  const auto micro = json.find("train_micro_batch_size_per_gpu");
+  if (!request.scope.micro_batches.empty() || micro == json.end() ||
+      !micro->is_number() ||
+      request.config.given.contains("--micro-batch-size")) {
+    return;
+  }
+  request.least_micro = request.config.deepspeed.batch->micro;
+  request.varied.insert(Tuned::micro_batch);
 }
 
 /// Short sequences are cut for nothing: their attention takes no time.
@@ -270,10 +384,53 @@ void limit_to_json(TuneRequest& request, bool named) {
   std::erase_if(request.varied, [&](Tuned each) { return !decided(each); });
 }
 
+/// Reads the size of a program's model, and the machine that has to hold it.
+void take_model_size(TuneRequest& request) {
+  if (request.program.empty()) {
+    return;
+  }
+  request.size = model_size(request.config);
+  if (request.size && !request.cluster) {
+    request.cluster = plan::this_machine(request.ranks);
+  }
+}
+
+/// Says which settings of the file the search leaves aside.
+void add_notes(TuneRequest& request) {
+  const auto note = [&](std::string text) {
+    request.notes.push_back(std::move(text));
+  };
+  for (const auto& [key, values] : request.scope.zero) {
+    if (request.options.fast) {
+      note(fmt::format(
+          "autotuning.fast is on, so of zero_optimization.{} only {} is "
+          "tried; \"fast\": false tries all",
+          key,
+          values.front()));
+    }
+  }
+  const config::ModelInfoConfig& info = request.options.model_info;
+  if (request.program.empty()) {
+    if (request.config.deepspeed.unsupported.contains(
+            "autotuning.arg_mappings")) {
+      note("autotuning.arg_mappings is not needed: the flags of cairn "
+           "pretrain are known");
+    }
+    if (info.num_params || request.options.model_info_path) {
+      note("autotuning.model_info is not needed: the planner takes the size "
+           "of the model from its flags");
+    }
+  } else if (request.size && !request.cluster) {
+    note("autotuning.model_info cannot help: the memory of this machine's "
+         "GPUs is not known; name a description of them with --cluster");
+  }
+}
+
 /// What both ways to ask have in common; `own` are flags of `cairn tune`.
 void complete(TuneRequest& request, const OwnFlags& own) {
   request.flags = config::written_out(config::with_flag_files(request.flags));
-  request.config = config_of(request);
+  const auto file = read_deepspeed_file(request);
+  request.config = config_of(request, file);
   config::Config& config = request.config;
   config.check();
   if (config.deepspeed.elasticity.enabled) {
@@ -281,10 +438,6 @@ void complete(TuneRequest& request, const OwnFlags& own) {
         {.what = "elasticity chooses the batch, so nothing is to be tuned",
          .where = "elasticity.enabled",
          .remedy = "tune without it"});
-  }
-  if (const auto& file = config.flags.deepspeed.config) {
-    request.deepspeed = config::plain_json(config::read_hjson_file(*file));
-    take_file(request.flags);
   }
   const bool section = is_given(config, "autotuning");
   if (is_given(config, "autotuning.enabled") &&
@@ -345,6 +498,15 @@ void complete(TuneRequest& request, const OwnFlags& own) {
     if (config.flags.moe.num_experts.empty()) {
       request.varied.erase(Tuned::expert);
     }
+    if (!request.scope.micro_batches.empty()) {
+      request.varied.insert(Tuned::micro_batch);
+    }
+    if (!request.scope.stages.empty()) {
+      request.varied.insert(Tuned::zero_stage);
+    }
+    if (section) {
+      take_least_micro(request);
+    }
     if (options.fast) {
       std::erase_if(request.varied, [](Tuned each) {
         return each != Tuned::micro_batch && each != Tuned::zero_stage;
@@ -355,6 +517,16 @@ void complete(TuneRequest& request, const OwnFlags& own) {
     limit_to_json(request, own.has("--vary"));
   }
   plan(request, own.value("--cluster"));
+  take_model_size(request);
+  if (options.metric == config::TuningMetric::flops && !request.training) {
+    throw ConfigError(
+        {.what = "the operations of an update are not known",
+         .where = "flops",
+         .values = request.unplanned,
+         .remedy = "choose the metric throughput: it ranks the candidates of "
+                   "one model in the same order"});
+  }
+  add_notes(request);
 }
 
 /// The argument of a program that names DeepSpeed's JSON.

@@ -76,12 +76,17 @@ class Tuner {
          request_.varied.contains(Tuned::overlap))) {
       reserved_ = *request_.trials / 4;
     }
-    const bool fits = !found.given.estimate || found.given.estimate->fits;
+    const bool fits = found.given_fits;
     if (fits) {
       run(found.given);
     }
     for (const Candidate& each : found.best) {
       if (!fits || !each.same_settings(found.given)) {
+        consider(each);
+      }
+    }
+    if (!result_.best) {
+      for (const Candidate& each : found.smaller) {
         consider(each);
       }
     }

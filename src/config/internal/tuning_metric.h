@@ -5,8 +5,9 @@
 namespace cairn::config {
 
 /// A variable of the environment, "3-5:FILE": rank 0 of a training measures
-/// these updates and writes the file, a JSON object with `latency` (seconds of
-/// an update), `throughput` (samples a second) and `memory_bytes`.
+/// these updates and writes the file, a JSON object with `latency`
+/// (milliseconds of an update), `throughput` (samples a second) and
+/// `memory_bytes`.
 inline constexpr const char* tuning_metric_variable = "CAIRN_TUNING_METRIC";
 
 } // namespace cairn::config

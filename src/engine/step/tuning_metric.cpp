@@ -14,11 +14,20 @@
 namespace cairn::inline engine {
 
 TuningMetric::TuningMetric(const Job& job) : job_(job), begin_(Clock::now()) {
-  const char* const wanted = std::getenv(config::tuning_metric_variable);
-  if (wanted == nullptr || !job.speaks()) {
+  if (!job.speaks()) {
     return;
   }
-  const std::string text = wanted;
+  const config::AutotuningConfig& asked = job.deepspeed().autotuning;
+  if (const char* wanted = std::getenv(config::tuning_metric_variable)) {
+    read_variable(wanted);
+  } else if (asked.enabled && asked.metric_path) {
+    first_ = asked.start_profile_step;
+    last_ = asked.end_profile_step;
+    file_ = *asked.metric_path;
+  }
+}
+
+void TuningMetric::read_variable(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto dash = std::from_chars(text.data(), end, first_).ptr;
   const char* colon = dash;
@@ -54,11 +63,22 @@ void TuningMetric::end_update(std::int64_t samples) {
 }
 
 void TuningMetric::write(double seconds) const {
+  constexpr double milliseconds = 1e3;
   const nlohmann::ordered_json metric{
-      {"latency", seconds / static_cast<double>(last_ - first_ + 1)},
+      {"latency",
+       milliseconds * seconds / static_cast<double>(last_ - first_ + 1)},
       {"throughput", static_cast<double>(samples_) / seconds},
-      {"memory_bytes", allocated(job_.device).peak_bytes}};
+      {"memory_bytes", allocated(job_.device).peak_bytes},
+      {"rank", job_.world.rank()}};
+  if (file_.has_parent_path()) {
+    std::filesystem::create_directories(file_.parent_path());
+  }
   write_file_atomically(file_, metric.dump() + "\n");
+  job_.logger.info(
+      "autotuning: the metric of updates {} to {} is in {}",
+      first_,
+      last_,
+      file_.string());
 }
 
 } // namespace cairn::engine

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace cairn::inline engine {
 
-/// Measures some updates for `cairn tune`, if the environment asks for it
-/// (tuning_metric_variable), and writes what it finds.
+/// Measures some updates and writes what it finds, if `cairn tune` asks for it
+/// in the environment (tuning_metric_variable), or the JSON's
+/// `autotuning.metric_path` does.
 class TuningMetric {
  public:
   explicit TuningMetric(const Job& job);
@@ -17,6 +19,7 @@ class TuningMetric {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void read_variable(const std::string& text);
   void write(double seconds) const;
 
   const Job& job_;
