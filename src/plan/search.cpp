@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 namespace cairn::plan {
@@ -64,6 +66,7 @@ class Searcher {
     }
     std::ranges::stable_sort(result_.layouts, {}, &Estimate::iteration_seconds);
     keep_distinct();
+    keep_nearest();
     return std::move(result_);
   }
 
@@ -180,10 +183,7 @@ class Searcher {
           estimate_cached(cache_, Padding::left_out, training_, run, cluster_);
       if (!each.fits) {
         ++result_.too_large;
-        if (!result_.nearest ||
-            each.memory.total() < result_.nearest->memory.total()) {
-          result_.nearest = std::move(each);
-        }
+        note_too_large(std::move(each));
         return false;
       }
       result_.layouts.push_back(std::move(each));
@@ -191,6 +191,33 @@ class Searcher {
       return true; // impossible, and not for want of memory
     }
     return true;
+  }
+
+  /// Keeps the one of each degrees of parallelism that comes nearest.
+  void note_too_large(Estimate each) {
+    const RunLayout& run = each.layout;
+    const auto found = too_large_.find({run.tensor, run.pipeline, run.context});
+    if (found == too_large_.end()) {
+      too_large_.emplace(
+          Degrees{run.tensor, run.pipeline, run.context},
+          std::move(each));
+    } else if (needs_less(each, found->second)) {
+      found->second = std::move(each);
+    }
+  }
+
+  static bool needs_less(const Estimate& a, const Estimate& b) {
+    return a.memory.total() < b.memory.total();
+  }
+
+  void keep_nearest() {
+    for (auto& [degrees, each] : too_large_) {
+      result_.nearest.push_back(std::move(each));
+    }
+    std::ranges::stable_sort(result_.nearest, needs_less);
+    if (result_.nearest.size() > options_.nearest) {
+      result_.nearest.resize(options_.nearest);
+    }
   }
 
   void keep_distinct() {
@@ -218,31 +245,71 @@ class Searcher {
   }
 
   void try_offloading() {
-    for (RunLayout run : smallest_) {
-      if (run.pipeline > 1 || run.zero_stage == 1) {
-        continue; // from stage 2 on gradients leave the GPU, too
-      }
-      run.optimizer = Place::cpu;
-      run.zero_stage = std::max(run.zero_stage, 2);
-      if (run.zero_stage == 2 && consider(run)) {
-        continue;
-      }
-      run.zero_stage = 3;
-      if (consider(run)) {
-        continue;
-      }
-      run.parameters = Place::cpu;
-      if (!consider(run) && cluster_.host.nvme_bytes > 0) {
-        run.optimizer = Place::nvme;
-        consider(run);
+    for (const RunLayout& run : smallest_) {
+      if (options_.zero_stage) {
+        if (*options_.zero_stage > 0) {
+          try_hosts(run);
+        }
+      } else if (run.pipeline > 1) {
+        RunLayout shared = run;
+        shared.zero_stage = 1;
+        try_hosts(shared);
+      } else if (run.zero_stage != 1) { // those of stage 1 are there as 2, 3
+        RunLayout shared = run;
+        shared.zero_stage = std::max(run.zero_stage, 2);
+        if (!try_hosts(shared) && shared.zero_stage == 2 &&
+            run.zero_stage == 0) {
+          shared.zero_stage = 3;
+          try_hosts(shared);
+        }
       }
     }
   }
+
+  /// Offloads the optimizer: a part of it, whose update stays on the GPU, or
+  /// all of it with its update, from stage 2 on with gradients. Then also
+  /// parameters, and the disk. Returns true if something of it fits.
+  bool try_hosts(RunLayout run) {
+    run.optimizer = Place::cpu;
+    RunLayout partly = run;
+    partly.update_on_gpu = true;
+    bool fits = false;
+    try {
+      if (const auto part = least_offloaded(partly, [&](const auto& each) {
+            ++result_.tried;
+            return estimate_cached(
+                cache_,
+                Padding::left_out,
+                training_,
+                each,
+                cluster_);
+          })) {
+        partly.offloaded = *part;
+        fits = consider(partly);
+      }
+    } catch (const ConfigError&) {
+      return true; // impossible, and not for want of memory
+    }
+    fits = consider(run) || fits;
+    if (fits || run.zero_stage < 3) {
+      return fits;
+    }
+    run.parameters = Place::cpu;
+    fits = consider(run);
+    if (!fits && cluster_.host.nvme_bytes > 0) {
+      run.optimizer = Place::nvme;
+      fits = consider(run);
+    }
+    return fits;
+  }
+
+  using Degrees = std::array<std::int64_t, 3>; ///< tensor, pipeline, context
 
   const Training& training_;
   const Cluster& cluster_;
   const SearchOptions& options_;
   EstimatorCache cache_;
+  std::map<Degrees, Estimate> too_large_;
   std::vector<RunLayout> smallest_; ///< do not fit, with blocks computed again
   SearchResult result_;
 };
@@ -303,10 +370,91 @@ std::optional<Remedy> cheapest_remedy(
         fmt::format("--pipeline-model-parallel-size {}", run.pipeline),
         run);
   }
-  if (layout.optimizer == Place::device && layout.zero_stage >= 1) {
+  if (layout.optimizer == Place::device) {
     RunLayout run = layout;
+    run.zero_stage = std::max(run.zero_stage, 1);
     run.optimizer = Place::cpu;
-    consider("--optimizer-cpu-offload", run);
+    const std::string change = fmt::format(
+        "{}--optimizer-cpu-offload",
+        layout.zero_stage == 0 ? "--zero-stage 1 " : "");
+    consider(change, run);
+    run.update_on_gpu = true;
+    try {
+      if (const auto part = least_offloaded(run, [&](const auto& each) {
+            return estimate(training, each, cluster);
+          })) {
+        run.offloaded = *part;
+        consider(
+            fmt::format(
+                "{} --optimizer-offload-fraction {:g} --offload-update-on gpu",
+                change,
+                *part),
+            run);
+      }
+    } catch (const ConfigError&) {
+      // The cluster's description says nothing about its hosts.
+    }
+  }
+  return best;
+}
+
+std::optional<double> least_offloaded(
+    RunLayout layout,
+    const std::function<Estimate(const RunLayout&)>& estimate) {
+  constexpr int steps = 20;
+  int least = 1;
+  int most = steps + 1; // the least of them that is known to fit
+  while (least < most) {
+    const int middle = (least + most) / 2;
+    layout.offloaded = static_cast<double>(middle) / steps;
+    // More of them away may fill the host, but never the GPU.
+    if (middle <= steps && !estimate(layout).lacks.starts_with("a GPU ")) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+    if (least > steps) {
+      return std::nullopt;
+    }
+  }
+  return static_cast<double>(least) / steps;
+}
+
+std::optional<Remedy> cheapest_remedy(
+    const Training& training,
+    const Cluster& cluster,
+    const SearchOptions& options) {
+  std::optional<Remedy> best;
+  const auto consider = [&](std::string change, const SearchOptions& changed) {
+    SearchResult found = search(training, cluster, changed);
+    if (!found.layouts.empty() &&
+        (!best ||
+         found.layouts.front().iteration_seconds <
+             best->estimate.iteration_seconds)) {
+      best = Remedy{std::move(change), std::move(found.layouts.front())};
+    }
+  };
+  const auto without = [&](const char* flag, auto member) {
+    if (options.*member) {
+      SearchOptions changed = options;
+      (changed.*member).reset();
+      consider(std::string("leaving out ") + flag, changed);
+    }
+  };
+  without("--tensor-model-parallel-size", &SearchOptions::tensor);
+  without("--pipeline-model-parallel-size", &SearchOptions::pipeline);
+  without("--context-parallel-size", &SearchOptions::context);
+  without("--expert-model-parallel-size", &SearchOptions::expert);
+  without("--zero-stage", &SearchOptions::zero_stage);
+  without("--micro-batch-size", &SearchOptions::micro_batch);
+  const std::int64_t there = cluster.nodes * cluster.gpus_per_node;
+  constexpr std::int64_t most = 1 << 17;
+  for (std::int64_t gpus = 2 * options.gpus;
+       !best && gpus <= (there > 0 ? there : most);
+       gpus *= 2) {
+    SearchOptions changed = options;
+    changed.gpus = gpus;
+    consider(fmt::format("--num-gpus {}", gpus), changed);
   }
   return best;
 }

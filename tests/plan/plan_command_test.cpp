@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <utility>
 
 namespace cairn::plan::command_test {
 namespace {
@@ -236,6 +237,114 @@ TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {
   EXPECT_THAT(
       result.out,
       HasSubstr("The cheapest change that makes it fit: --zero"));
+}
+
+TEST(PlanCommand, CountsTwentyTokensOfAParameterUnlessTheyAreSaid) {
+  const auto tokens = [](const Words& more) {
+    const Result result = testing::run(cairn(
+        "plan",
+        small_gpt(with(
+            {"--cluster",
+             "h200",
+             "--num-gpus",
+             "1",
+             "--micro-batch-size",
+             "1",
+             "--json"},
+            more))));
+    const Json plan = Json::parse(result.out)[0];
+    const double days = plan.at("run_days");
+    EXPECT_NEAR(
+        plan.at("run_tokens").get<double>() /
+            plan.at("tokens_per_second_per_gpu").get<double>() / 86400 / days,
+        1,
+        1e-9);
+    return std::pair(
+        plan.at("run_tokens").get<double>(),
+        plan.at("parameters").get<double>());
+  };
+  const auto [assumed, parameters] = tokens({});
+  EXPECT_NEAR(assumed / parameters, 20, 0.1) << "padding is no parameter";
+  EXPECT_EQ(tokens({"--train-iters", "10"}).first, 10 * 256 * 2048.0);
+  EXPECT_EQ(tokens({"--train-samples", "10"}).first, 10 * 2048.0);
+  EXPECT_EQ(tokens({"--tokens", "5e9"}).first, 5e9);
+}
+
+TEST(PlanCommand, ShowsEveryLayoutsMemoryAndTheNearestThatDoNotFit) {
+  const Result result = testing::run(cairn(
+      "plan",
+      gpt(40,
+          40,
+          50257,
+          {"--global-batch-size",
+           "256",
+           "--cluster",
+           "dgx-h100",
+           "--num-gpus",
+           "16",
+           "--top",
+           "3"})));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\n 3. TP "));
+  EXPECT_THAT(result.out, HasSubstr("memory of a GPU, GB    1.    2.    3."));
+  EXPECT_THAT(result.out, HasSubstr("of those that do not fit, the nearest:"));
+  EXPECT_THAT(result.out, HasSubstr(": a GPU needs "));
+}
+
+TEST(PlanCommand, OfASearchWithoutResultSaysWhatWouldHelp) {
+  const Words model =
+      gpt(40,
+          40,
+          50257,
+          {"--global-batch-size", "64", "--cluster", "dgx2-v100"});
+  const Result result = testing::run(cairn(
+      "plan",
+      with(
+          model,
+          {"--num-gpus",
+           "4",
+           "--zero-stage",
+           "0",
+           "--tensor-model-parallel-size",
+           "1",
+           "--pipeline-model-parallel-size",
+           "1"})));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("No layout fits."));
+  EXPECT_THAT(result.out, HasSubstr(": a GPU needs "));
+  EXPECT_THAT(result.out, HasSubstr("The cheapest change that makes it fit: "));
+}
+
+// 10 billion parameters on one H200: a part of the states leaves the GPU, and
+// what is written says so.
+TEST(PlanCommand, WritesThePartThatIsOffloaded) {
+  const TemporaryFolder folder;
+  const std::string best = (folder / "best").string();
+  const Words cluster{"--cluster", "h200", "--num-gpus", "1", "--json"};
+  const Result found = testing::run(cairn(
+      "plan",
+      with(
+          gpt(50, 32, 50257, {"--global-batch-size", "8", "--write", best}),
+          cluster)));
+  ASSERT_EQ(found.code, 0) << found.err;
+  const Json plan = Json::parse(found.out)[0];
+  const double ratio = plan.at("offload_ratio");
+  EXPECT_GT(ratio, 0);
+  EXPECT_LT(ratio, 1);
+  EXPECT_THAT(
+      plan.at("flags").get<std::string>(),
+      HasSubstr("--optimizer-offload-fraction 0."));
+  const Json offload = Json::parse(testing::read_text(best + "/ds.json"))
+                           .at("zero_optimization")
+                           .at("offload_optimizer");
+  EXPECT_EQ(offload.at("ratio"), ratio);
+  EXPECT_EQ(offload.at("update_on"), "gpu");
+  const Result again =
+      testing::run(cairn("plan", with({"@" + best + "/flags"}, cluster)));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(
+      Json::parse(again.out)[0].at("iteration_seconds"),
+      plan.at("iteration_seconds"));
 }
 
 TEST(PlanCommand, AnswersWhatIf) {

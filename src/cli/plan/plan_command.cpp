@@ -25,7 +25,7 @@ std::string table_of(
     const PlanRequest& request) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns{
-      {"layout", Align::left},
+      {layouts.size() > 1 ? "    layout" : "layout", Align::left},
       {"iteration", Align::right},
       {"tokens/s/GPU", Align::right},
       {"MFU", Align::right},
@@ -36,9 +36,12 @@ std::string table_of(
     columns.push_back({"GPU hours", Align::right});
   }
   TextTable table(columns);
-  for (const Estimate& each : layouts) {
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const Estimate& each = layouts[i];
     std::vector<std::string> cells{
-        shown_layout(each.layout),
+        layouts.size() > 1
+            ? fmt::format("{:>2}. {}", i + 1, shown_layout(each.layout))
+            : shown_layout(each.layout),
         shown_seconds(each.iteration_seconds),
         fmt::format("{:.0f}", each.tokens_per_second_per_gpu),
         fmt::format("{:.1f}%", 100 * each.mfu),
@@ -143,6 +146,15 @@ void print_goodput(const Estimate& each, const PlanRequest& request) {
   }
 }
 
+void print_run_length(const PlanRequest& request) {
+  if (request.tokens) {
+    fmt::print(
+        "days and GPU hours of {:.4g} billion tokens{}\n",
+        *request.tokens / 1e9,
+        request.tokens_by_size ? ", 20 a parameter" : "");
+  }
+}
+
 void print_one(const Estimate& each, const PlanRequest& request) {
   fmt::print(
       "{:.4g} billion parameters on {} GPUs of {}: {}\n\n",
@@ -151,6 +163,7 @@ void print_one(const Estimate& each, const PlanRequest& request) {
       request.cluster.name,
       shown_layout(each.layout));
   fmt::print("{}", table_of({each}, request));
+  print_run_length(request);
   fmt::print(
       "{:.1f} TFLOP/s of the model, {:.1f} TFLOP/s with what is computed "
       "again (attention counted without a mask)\n",
@@ -165,6 +178,53 @@ void print_one(const Estimate& each, const PlanRequest& request) {
   print_memory(each, request);
 }
 
+/// The layouts that do not fit but come nearest to it, and why.
+void print_nearest(const plan::SearchResult& found) {
+  if (found.nearest.empty()) {
+    return;
+  }
+  fmt::print("\nof those that do not fit, the nearest:\n");
+  for (const Estimate& each : found.nearest) {
+    fmt::print("  {}: {}\n", shown_layout(each.layout), each.lacks);
+  }
+}
+
+/// Memory by component, a column for each layout.
+void print_memory_table(const std::vector<Estimate>& layouts) {
+  if (layouts.size() < 2) {
+    return;
+  }
+  constexpr std::size_t columns = 10;
+  for (std::size_t first = 0; first < layouts.size(); first += columns) {
+    const std::size_t end = std::min(first + columns, layouts.size());
+    std::vector<TextTable::Column> titles{
+        {"memory of a GPU, GB", TextTable::Align::left}};
+    for (std::size_t i = first; i < end; ++i) {
+      titles.push_back({fmt::format("{}.", i + 1), TextTable::Align::right});
+    }
+    TextTable table(titles);
+    const auto names = plan::parts_of(layouts[first].memory);
+    for (std::size_t part = 0; part <= names.size(); ++part) {
+      const bool total = part == names.size();
+      std::string name = total ? "total" : names[part].first;
+      std::ranges::replace(name, '_', ' ');
+      std::vector<std::string> cells{name};
+      double sum = 0;
+      for (std::size_t i = first; i < end; ++i) {
+        const plan::MemoryParts& memory = layouts[i].memory;
+        const double bytes =
+            total ? memory.total() : plan::parts_of(memory)[part].second;
+        sum += bytes;
+        cells.push_back(bytes > 0 ? fmt::format("{:.1f}", bytes / 1e9) : "");
+      }
+      if (sum > 0) {
+        table.add(cells);
+      }
+    }
+    fmt::print("\n{}", table.text(output_width()));
+  }
+}
+
 void print_search(const plan::SearchResult& found, const PlanRequest& request) {
   fmt::print(
       "{} layouts of {} GPUs of {} tried; {} do not fit\n\n",
@@ -173,22 +233,33 @@ void print_search(const plan::SearchResult& found, const PlanRequest& request) {
       request.cluster.name,
       found.too_large);
   if (found.layouts.empty()) {
-    fmt::print("No layout fits");
-    if (found.nearest) {
+    fmt::print("No layout fits.\n");
+    print_nearest(found);
+    const auto remedy =
+        cheapest_remedy(request.training, request.cluster, request.search);
+    if (remedy) {
       fmt::print(
-          ". The nearest is {}: {}",
-          shown_layout(found.nearest->layout),
-          found.nearest->lacks);
+          "The cheapest change that makes it fit: {} ({}, {} an iteration, "
+          "{}).\n",
+          remedy->change,
+          shown_layout(remedy->estimate.layout),
+          shown_seconds(remedy->estimate.iteration_seconds),
+          shown_gigabytes(remedy->estimate.memory.total()));
+    } else {
+      fmt::print("No single change makes it fit, nor do more GPUs of this "
+                 "cluster: plan for a larger one, or a smaller model.\n");
     }
-    fmt::print(".\n");
     return;
   }
   fmt::print("{}", table_of(found.layouts, request));
+  print_run_length(request);
+  print_nearest(found);
+  print_memory_table(found.layouts);
   print_goodput(found.layouts.front(), request);
   print_memory(found.layouts.front(), request);
   fmt::print(
       "flags of the best: {}\n",
-      fmt::join(flags_of(found.layouts.front().layout), " "));
+      fmt::join(layout_flags(found.layouts.front().layout), " "));
 }
 
 std::string shown_parameters(double count) {
@@ -203,6 +274,7 @@ void print_stages(const Estimate& best, const PlanRequest& request) {
   TextTable table(
       {{"states", Align::left},
        {"memory", Align::right},
+       {"activations", Align::right},
        {"fits", Align::left},
        {"iteration", Align::right},
        {"messages and copies", Align::right},
@@ -217,6 +289,9 @@ void print_stages(const Estimate& best, const PlanRequest& request) {
     table.add(
         {each.name,
          cell(shown_gigabytes(estimate.memory.total())),
+         cell(shown_gigabytes(
+             estimate.memory.activations + estimate.memory.working +
+             estimate.memory.logits)),
          cell(estimate.fits ? "yes" : "no"),
          cell(shown_seconds(estimate.iteration_seconds)),
          cell(shown_seconds(time.gathers + time.gradients + time.offload)),
@@ -251,7 +326,10 @@ void slow_down(std::vector<Estimate>& layouts, const PlanRequest& request) {
   std::ranges::stable_sort(layouts, {}, &Estimate::iteration_seconds);
 }
 
-void write_files(std::vector<Estimate> layouts, const PlanRequest& request) {
+void write_files(
+    std::vector<Estimate> layouts,
+    const std::vector<Estimate>& nearest,
+    const PlanRequest& request) {
   if (layouts.empty()) {
     return;
   }
@@ -259,7 +337,7 @@ void write_files(std::vector<Estimate> layouts, const PlanRequest& request) {
     layouts.front() = with_timeline(layouts.front(), request);
   }
   if (request.page) {
-    write_file_atomically(*request.page, plan_page(layouts, request));
+    write_file_atomically(*request.page, plan_page(layouts, nearest, request));
     fmt::print(stderr, "{}: the page\n", *request.page);
   }
   if (request.trace) {
@@ -296,6 +374,7 @@ int run_plan(const Arguments& arguments) {
     return exit_ok;
   }
   std::vector<Estimate> layouts;
+  std::vector<Estimate> nearest;
   if (request->layout) {
     layouts.push_back(plan::estimate(
         request->training,
@@ -310,16 +389,17 @@ int run_plan(const Arguments& arguments) {
         plan::search(request->training, request->cluster, request->search);
     slow_down(found.layouts, *request);
     layouts = found.layouts;
+    nearest = found.nearest;
     if (!request->json) {
       print_search(found, *request);
-    } else if (layouts.empty() && found.nearest) {
-      layouts.push_back(*found.nearest);
+    } else if (layouts.empty()) {
+      layouts = found.nearest;
     }
   }
   if (request->json) {
     fmt::print("{}", plan_json(layouts, *request));
   }
-  write_files(layouts, *request);
+  write_files(layouts, nearest, *request);
   const bool fits = !layouts.empty() && layouts.front().fits;
   return fits ? exit_ok : exit_failure;
 }

@@ -33,7 +33,7 @@ std::string_view name_of(plan::Place place) {
 Json json_of(const Estimate& each, const PlanRequest& request) {
   Json json;
   const RunLayout& run = each.layout;
-  json["flags"] = fmt::format("{}", fmt::join(flags_of(run), " "));
+  json["flags"] = fmt::format("{}", fmt::join(layout_flags(run), " "));
   json["gpus"] = run.gpus;
   json["tensor"] = run.tensor;
   json["pipeline"] = run.pipeline;
@@ -49,6 +49,10 @@ Json json_of(const Estimate& each, const PlanRequest& request) {
       : run.recompute == plan::Recompute::scores               ? "selective"
                                                                : "none";
   json["offload_optimizer"] = name_of(run.optimizer);
+  if (run.optimizer != plan::Place::device) {
+    json["offload_ratio"] = run.offloaded;
+    json["offload_update_on"] = run.update_on_gpu ? "gpu" : "cpu";
+  }
   json["offload_param"] = name_of(run.parameters);
   json["parameters"] = each.parameters;
   json["iteration_seconds"] = each.iteration_seconds;
@@ -236,7 +240,13 @@ std::string shown_layout(const RunLayout& run) {
         : ", recompute";
   }
   if (run.optimizer != plan::Place::device) {
-    text += fmt::format(", optimizer on {}", name_of(run.optimizer));
+    text += run.offloaded < 1
+        ? fmt::format(
+              ", {:.0f}% of the optimizer on {}",
+              100 * run.offloaded,
+              name_of(run.optimizer))
+        : fmt::format(", optimizer on {}", name_of(run.optimizer));
+    text += run.update_on_gpu ? ", updated on the GPU" : "";
   }
   if (run.parameters != plan::Place::device) {
     text += fmt::format(", parameters on {}", name_of(run.parameters));
@@ -274,6 +284,7 @@ std::string plan_json(
 
 std::string plan_page(
     const std::vector<Estimate>& layouts,
+    const std::vector<Estimate>& nearest,
     const PlanRequest& request) {
   double slowest = 0;
   double largest = request.cluster.gpu.memory_bytes;
@@ -318,7 +329,19 @@ std::string plan_page(
         each.fits ? "fits" : markup_escaped(each.lacks),
         bar(plan::parts_of(each.memory), largest, shown_gigabytes));
   }
-  return html + "</table>" + timeline_svg(layouts.front()) + "</html>\n";
+  html += "</table>";
+  if (!nearest.empty()) {
+    html += "<h2>What does not fit</h2><table>";
+    for (const Estimate& each : nearest) {
+      html += fmt::format(
+          "<tr><td>{}<td>{}<td>{}</tr>",
+          markup_escaped(shown_layout(each.layout)),
+          shown_gigabytes(each.memory.total()),
+          markup_escaped(each.lacks));
+    }
+    html += "</table>";
+  }
+  return html + timeline_svg(layouts.front()) + "</html>\n";
 }
 
 std::string plan_trace(const Estimate& estimate) {
@@ -385,6 +408,10 @@ void write_plan(
       continue;
     }
     zero[key]["device"] = name_of(place);
+    if (key == std::string_view("offload_optimizer") && !request.layout) {
+      zero[key]["ratio"] = run.offloaded;
+      zero[key]["update_on"] = run.update_on_gpu ? "gpu" : "cpu";
+    }
     if (place == plan::Place::nvme && !zero[key].contains("nvme_path")) {
       zero[key]["nvme_path"] = "/local_nvme";
     }

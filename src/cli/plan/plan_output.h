@@ -23,9 +23,10 @@ std::string plan_json(
     const PlanRequest& request);
 
 /// One HTML page that needs no other file. The first layout's timeline is
-/// drawn if it has one.
+/// drawn if it has one. `nearest` are layouts that do not fit.
 std::string plan_page(
     const std::vector<plan::Estimate>& layouts,
+    const std::vector<plan::Estimate>& nearest,
     const PlanRequest& request);
 
 /// The passes of an iteration in Chrome's trace format.

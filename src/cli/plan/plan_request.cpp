@@ -6,6 +6,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
+#include <cairn/model/parameters.h>
 #include <cairn/plan/from_config.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,7 +30,8 @@ shown; degrees and a schedule that are given stay as they are.
   --num-gpus N          (all of the cluster's, or one node)
   --model FILE          model flags in a file, such as recipes/gpt-13b/flags;
                         the same as @FILE
-  --tokens N            of the whole run (--train-tokens, or 20 a parameter)
+  --tokens N            of the whole run (as --train-tokens, --train-samples or
+                        --train-iters say, or 20 a parameter)
   --search              search although a file of flags gives a layout
   --top N               layouts to show (10)
   --json                the layouts as a JSON array, the best first
@@ -248,6 +250,21 @@ std::vector<std::string> flags_of(const plan::RunLayout& run) {
   return flags;
 }
 
+std::vector<std::string> layout_flags(const plan::RunLayout& run) {
+  std::vector<std::string> flags = flags_of(run);
+  if (run.optimizer == plan::Place::cpu) {
+    flags.emplace_back("--optimizer-cpu-offload");
+    if (run.offloaded < 1) {
+      flags.emplace_back("--optimizer-offload-fraction");
+      flags.push_back(fmt::format("{:g}", run.offloaded));
+    }
+    if (run.update_on_gpu) {
+      flags.insert(flags.end(), {"--offload-update-on", "gpu"});
+    }
+  }
+  return flags;
+}
+
 std::vector<std::string> pretrain_flags(
     const PlanRequest& request,
     const plan::RunLayout& run) {
@@ -262,7 +279,7 @@ std::vector<std::string> pretrain_flags(
   // The JSON has the place of the states.
   drop(flags, "--optimizer-cpu-offload", 0);
   drop(flags, "--cpu-optimizer", 0);
-  if (run.optimizer == plan::Place::device) {
+  if (run.optimizer == plan::Place::device || !request.layout) {
     drop(flags, "--optimizer-offload-fraction", 1);
     drop(flags, "--offload-update-on", 1);
   }
@@ -399,7 +416,19 @@ std::optional<PlanRequest> plan_request(
     request.tokens = static_cast<double>(*config.flags.training.train_tokens);
   } else if (config.flags.training.train_samples) {
     request.tokens = static_cast<double>(*config.flags.training.train_samples) *
-        static_cast<double>(request.training.sequence);
+        static_cast<double>(request.training.tokens());
+  } else if (
+      config.flags.training.train_iters &&
+      config.flags.training.global_batch_size) {
+    request.tokens = static_cast<double>(*config.flags.training.train_iters) *
+        static_cast<double>(*config.flags.training.global_batch_size) *
+        static_cast<double>(request.training.tokens());
+  } else if (!memory) {
+    constexpr double of_a_parameter = 20;
+    request.tokens = of_a_parameter *
+        static_cast<double>(
+                         model::count_parameters(request.training.model).all);
+    request.tokens_by_size = true;
   }
   request.model_flags = without_layout(flags);
   request.recomputes_parts = config.flags.training.recomputes_parts();

@@ -24,6 +24,7 @@ struct PlanRequest {
   std::optional<plan::RunLayout> layout;
   plan::SearchOptions search;
   std::optional<double> tokens; ///< of the whole run
+  bool tokens_by_size = false;  ///< nobody said them: 20 a parameter
   bool json = false;
   std::optional<std::string> page;   ///< --html
   std::optional<std::string> trace;  ///< --simulate
@@ -45,8 +46,12 @@ std::optional<PlanRequest> plan_request(
     const std::string& command,
     const Arguments& arguments);
 
-/// The flags of `cairn pretrain` for a layout.
+/// The flags of `cairn pretrain` for a layout, without the place of its states.
 std::vector<std::string> flags_of(const plan::RunLayout& layout);
+
+/// The same with an optimizer on the host. Parameters on the host, and the
+/// disk, have no flags but keys of the DeepSpeed JSON.
+std::vector<std::string> layout_flags(const plan::RunLayout& layout);
 
 /// All flags of `cairn pretrain` for a layout of the request, without the
 /// DeepSpeed JSON. A layout that is given keeps its flags about recomputation.
