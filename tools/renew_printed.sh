@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Renews what is checked in and printed by the program: the reference pages, the
-# tables in docs/coming-from-*.md, the jobs of the recipes. Tests compare them.
+# tables in docs/coming-from-*.md, the answers in
+# docs/planning.md, the jobs of the recipes. Tests compare them.
 # usage: tools/renew_printed.sh FOLDER_OF_CAIRN   such as build/bin
 set -euo pipefail
 PATH=$(cd "$1" && pwd):$PATH
@@ -19,4 +20,5 @@ for name in deepspeed megatron; do
   mv "$page.new" "$page"
   rm "$page.table"
 done
+bench/plan/open_questions.py "$(command -v cairn)" --write
 recipes/write_jobs.sh

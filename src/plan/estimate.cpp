@@ -37,6 +37,8 @@ class Estimator {
       parts.push_back(part_time(run_, share));
       costs.push_back(parts.back().cost);
     }
+    result.message_seconds =
+        run_.layout.pipeline > 1 ? message_seconds(run_) : 0;
     const double slowed = slow_down(run_, options.straggler, parts, costs);
     PipelineRun passes = run_pipeline(
         run_.layout,

@@ -1,9 +1,12 @@
 #include "plan/internal/stage_choices.h"
 
+#include "plan/internal/search.h"
+
 #include <cairn/base/error.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 namespace cairn::plan {
@@ -20,16 +23,36 @@ std::optional<Estimate> estimate_if_possible(
   }
 }
 
+/// The estimate with as little of the optimizer on the host as must be there,
+/// and all of it where that does not suffice. The GPU updates it.
+std::optional<Estimate> estimate_partly(
+    const Training& training,
+    RunLayout layout,
+    const Cluster& cluster) {
+  layout.update_on_gpu = true;
+  try {
+    const auto part = least_offloaded(layout, [&](const RunLayout& each) {
+      return estimate(training, each, cluster);
+    });
+    layout.offloaded = part.value_or(1);
+    return estimate(training, layout, cluster);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+using Estimating = std::function<std::optional<Estimate>(const Training&)>;
+
 double largest_that_fits(
     Training training,
     const RunLayout& layout,
-    const Cluster& cluster) {
+    const Estimating& estimate_of) {
   const auto fitting = [&](std::int64_t layers) {
     training.model.layers = layers;
     if (training.decoder_sequence > 0) {
       training.model.decoder_layers = layers;
     }
-    const auto each = estimate_if_possible(training, layout, cluster);
+    const auto each = estimate_of(training);
     return each && each->fits ? each->parameters : 0.0;
   };
   // Fewer layers than parts of the pipeline make no model.
@@ -65,10 +88,22 @@ std::vector<StageChoice> stage_choices(
     const Cluster& cluster) {
   std::vector<StageChoice> choices;
   const auto add = [&](std::string name, const RunLayout& run) {
+    const auto estimate_of = [&](const Training& each) {
+      return estimate_if_possible(each, run, cluster);
+    };
     choices.push_back(
         {.name = std::move(name),
-         .estimate = estimate_if_possible(training, run, cluster),
-         .largest = largest_that_fits(training, run, cluster)});
+         .estimate = estimate_of(training),
+         .largest = largest_that_fits(training, run, estimate_of)});
+  };
+  const auto add_partly = [&](std::string name, const RunLayout& run) {
+    const auto estimate_of = [&](const Training& each) {
+      return estimate_partly(each, run, cluster);
+    };
+    choices.push_back(
+        {.name = std::move(name),
+         .estimate = estimate_of(training),
+         .largest = largest_that_fits(training, run, estimate_of)});
   };
   RunLayout run = layout;
   run.optimizer = Place::device;
@@ -77,6 +112,11 @@ std::vector<StageChoice> stage_choices(
     add("ZeRO " + std::to_string(run.zero_stage), run);
   }
   run.optimizer = Place::cpu;
+  run.zero_stage = run.data() * run.context > 1 && run.pipeline == 1 ? 2 : 1;
+  add_partly(
+      "ZeRO " + std::to_string(run.zero_stage) +
+          ", part of the optimizer on the CPU",
+      run);
   for (run.zero_stage = 2; run.zero_stage <= 3; ++run.zero_stage) {
     add("ZeRO " + std::to_string(run.zero_stage) + ", optimizer on the CPU",
         run);

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -451,6 +453,52 @@ TEST(PlanCommand, RefusesWhatMakesNoSense) {
   EXPECT_THAT(
       testing::run(cairn("plan", {"--clusters"})).out,
       HasSubstr("h200"));
+}
+
+// The answers on the page are those of the commands that it names.
+TEST(PlanCommand, AnswersTheOpenQuestionsAsThePageSays) {
+  const Result result = testing::run(
+      {"python3",
+       CAIRN_SOURCE_DIR "/bench/plan/open_questions.py",
+       CAIRN_BINARY_DIR "/bin/cairn"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      testing::read_text(CAIRN_SOURCE_DIR "/docs/planning.md"),
+      HasSubstr(
+          "<!-- bench/plan/open_questions.py -->\n" + result.out +
+          "<!-- end -->"))
+      << "renew it with bench/plan/open_questions.py CAIRN --write";
+}
+
+TEST(PlanCommand, OfZerosStagesNoneSharesActivations) {
+  const Result result = testing::run(cairn(
+      "plan",
+      gpt(36,
+          32,
+          51200,
+          {"--cluster",
+           "selene-a100",
+           "--num-gpus",
+           "64",
+           "--micro-batch-size",
+           "1",
+           "--global-batch-size",
+           "64",
+           "--stages"})));
+  std::istringstream lines(result.out);
+  std::set<std::string> activations;
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("ZeRO ")) {
+      // ZeRO 1   57.2 GB   10.6 GB   yes …
+      const auto first = line.find(" GB");
+      activations.insert(
+          line.substr(first, line.find(" GB", first + 3) - first));
+      ++rows;
+    }
+  }
+  EXPECT_GE(rows, 8) << result.out;
+  EXPECT_EQ(activations.size(), 1U) << result.out;
 }
 
 TEST(MemoryCommand, ShowsTheComponents) {

@@ -190,7 +190,7 @@ TEST(PlanSearch, ASearchWithoutResultHasARemedy) {
   EXPECT_TRUE(freed->change.starts_with("leaving out --")) << freed->change;
   EXPECT_TRUE(freed->estimate.fits);
   // Nothing is in the way but the number of GPUs.
-  const SearchOptions few{.gpus = 1, .global_batch = 256};
+  const SearchOptions few{.gpus = 8, .global_batch = 64};
   const Training large = gpt(128, 25600, 160); // a trillion
   EXPECT_TRUE(search(large, cluster, few).layouts.empty());
   const auto more = cheapest_remedy(large, cluster, few);

@@ -131,7 +131,7 @@ TEST(PlanWhatIf, StagesTradeTimeForLargerModels) {
   const Training training = gpt(36, 4096, 32);
   const RunLayout layout{.gpus = 64, .micro_batch = 1, .global_batch = 256};
   const auto choices = stage_choices(training, layout, selene());
-  ASSERT_EQ(choices.size(), 8U);
+  ASSERT_EQ(choices.size(), 9U);
   const StageChoice& ddp = choices[0];
   EXPECT_EQ(ddp.name, "ZeRO 0");
   // 18 bytes a parameter on a GPU of 85 GB: 4.7 billion, less what is not

@@ -209,6 +209,7 @@ struct Estimate {
   std::string limited_by;
   double parameters = 0; ///< of the model
   int heaviest_stage = 0;
+  double message_seconds = 0; ///< from a stage to the next, of a micro batch
   /// Passes of every stage, if they were asked for.
   std::vector<std::vector<TimedPass>> timeline;
 };

@@ -2,6 +2,7 @@
 
 #include "cli/plan/plan_output.h"
 #include "cli/plan/plan_request.h"
+#include "cli/plan/plan_trace.h"
 #include "cli/plan/scaling_chart.h"
 #include "cli/program/text_table.h"
 #include "plan/internal/stage_choices.h"

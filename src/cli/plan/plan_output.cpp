@@ -111,14 +111,23 @@ constexpr std::array<std::string_view, 13> colours{
     "#a05195",
     "#d45087"};
 
-/// A horizontal bar of parts, as wide as `whole` is of `scale`.
+/// A horizontal bar of parts, as wide as their sum is of `scale`, on a ground
+/// as wide as the `room` for it.
 std::string bar(
     const std::vector<std::pair<std::string, double>>& parts,
     double scale,
+    double room,
     std::string (*shown)(double)) {
   constexpr double width = 720;
   std::string svg =
       fmt::format("<svg width=\"{}\" height=\"26\" role=\"img\">", width);
+  if (room > 0) {
+    svg += fmt::format(
+        "<rect x=\"0\" y=\"3\" width=\"{:.1f}\" height=\"20\" "
+        "fill=\"#eee\"><title>there is: {}</title></rect>",
+        room / scale * width,
+        shown(room));
+  }
   double x = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double size = parts[i].second / scale * width;
@@ -299,7 +308,8 @@ std::string plan_page(
       "td,th{{padding:2px 12px 2px 0;text-align:left;vertical-align:middle}}"
       ".legend span{{margin-right:1em}}.legend i{{display:inline-block;"
       "width:12px;height:12px;margin-right:4px}}</style>"
-      "<h1>cairn plan</h1><p>{:.4g} billion parameters, samples of {} tokens, "
+      "<div id=\"page\"><h1>cairn plan</h1><p>{:.4g} billion parameters, "
+      "samples of {} tokens, "
       "batch {}, on {} GPUs of {}.</p>",
       layouts.empty() ? 0 : layouts.front().parameters / 1e9,
       request.training.sequence,
@@ -307,7 +317,7 @@ std::string plan_page(
       request.gpus,
       markup_escaped(request.cluster.name));
   if (layouts.empty()) {
-    return html + "<p>No layout fits.</p></html>\n";
+    return html + "<p>No layout fits.</p></div></html>\n";
   }
   html += "<h2>Seconds of an iteration</h2>" +
       legend(plan::parts_of(layouts.front().time)) + "<table>";
@@ -317,7 +327,7 @@ std::string plan_page(
         markup_escaped(shown_layout(each.layout)),
         shown_seconds(each.iteration_seconds),
         100 * each.mfu,
-        bar(plan::parts_of(each.time), slowest, shown_seconds));
+        bar(plan::parts_of(each.time), slowest, 0, shown_seconds));
   }
   html += "</table><h2>Memory of a GPU</h2>" +
       legend(plan::parts_of(layouts.front().memory)) + "<table>";
@@ -327,7 +337,10 @@ std::string plan_page(
         markup_escaped(shown_layout(each.layout)),
         shown_gigabytes(each.memory.total()),
         each.fits ? "fits" : markup_escaped(each.lacks),
-        bar(plan::parts_of(each.memory), largest, shown_gigabytes));
+        bar(plan::parts_of(each.memory),
+            largest,
+            request.cluster.gpu.memory_bytes,
+            shown_gigabytes));
   }
   html += "</table>";
   if (!nearest.empty()) {
@@ -341,49 +354,7 @@ std::string plan_page(
     }
     html += "</table>";
   }
-  return html + timeline_svg(layouts.front()) + "</html>\n";
-}
-
-std::string plan_trace(const Estimate& estimate) {
-  constexpr double microseconds = 1e6;
-  Json events = Json::array();
-  for (std::size_t stage = 0; stage < estimate.timeline.size(); ++stage) {
-    events.push_back(
-        {{"name", "thread_name"},
-         {"ph", "M"},
-         {"pid", 0},
-         {"tid", stage},
-         {"args", {{"name", fmt::format("stage {}", stage)}}}});
-    for (const plan::TimedPass& pass : estimate.timeline[stage]) {
-      const char* what = pass.kind == 'F' ? "forward"
-          : pass.kind == 'B'              ? "backward"
-                                          : "weight gradients";
-      events.push_back(
-          {{"name", fmt::format("{} {}", what, pass.micro_batch)},
-           {"cat", what},
-           {"ph", "X"},
-           {"pid", 0},
-           {"tid", stage},
-           {"ts", pass.begin * microseconds},
-           {"dur", (pass.end - pass.begin) * microseconds},
-           {"args", {{"chunk", pass.chunk}}}});
-    }
-    // One block stands for all that follows the last pass: gradients, update,
-    // parameters.
-    double end = 0;
-    for (const auto& passes : estimate.timeline) {
-      end = passes.empty() ? end : std::max(end, passes.back().end);
-    }
-    events.push_back(
-        {{"name", "reduce, update, gather"},
-         {"cat", "step"},
-         {"ph", "X"},
-         {"pid", 0},
-         {"tid", stage},
-         {"ts", end * microseconds},
-         {"dur", (estimate.iteration_seconds - end) * microseconds}});
-  }
-  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  return html + timeline_svg(layouts.front()) + "</div></html>\n";
 }
 
 void write_plan(

@@ -29,9 +29,6 @@ std::string plan_page(
     const std::vector<plan::Estimate>& nearest,
     const PlanRequest& request);
 
-/// The passes of an iteration in Chrome's trace format.
-std::string plan_trace(const plan::Estimate& estimate);
-
 /// The part of a layout's time that is left for training after failures and
 /// checkpoints. It is all of the time if the request does not ask for them.
 plan::Goodput goodput_of(
