@@ -115,6 +115,37 @@ TEST_F(PlannedRun, TakesTheMemoryThatIsPlanned) {
 #endif
 }
 
+// What a plan writes trains: the JSON, the flags and the launch line, also from
+// a folder whose name has to be quoted.
+TEST_F(PlannedRun, WrittenByThePlannerStarts) {
+  folder_.write("two.json", R"({
+    "name": "two cores", "about": "a small machine", "gpus_per_node": 2,
+    "nodes": 1,
+    "gpu": {"name": "core", "memory_gb": 4, "tflops": 0.1, "tflops_32bit": 0.1,
+            "bandwidth_gb_per_s": 10, "matmul_share": 0.5},
+    "host": {"memory_gb": 8, "copy_gb_per_s": 5, "adam_billion_per_s": 0.1},
+    "levels": [{"name": "bus", "ranks": 2, "gb_per_s": 5, "microseconds": 20}]
+  })");
+  const Result result = shell(
+      "cairn plan " + net +
+      "--global-batch-size 8 --fp32 --cluster two.json --num-gpus 2 --write "
+      "\"my plans/best one\" && \"my plans/best one/launch.sh\" "
+      "--log-jsonl log.jsonl");
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(
+      result.out + result.err,
+      AllOf(
+          HasSubstr("starting 2 of 2 ranks here"),
+          HasSubstr("the training is done, after iteration 2")));
+  const Json written =
+      Json::parse(testing::read_text(folder_ / "my plans/best one/ds.json"));
+  EXPECT_THAT(
+      result.out + result.err,
+      HasSubstr(
+          "effective batch 8 = " +
+          written.at("train_micro_batch_size_per_gpu").dump() + " per rank"));
+}
+
 TEST_F(PlannedRun, SaysByPlanWhatDidNotFit) {
   const Result result = shell(
       "ulimit -v 6000000; cairn pretrain " + net +

@@ -150,8 +150,10 @@ void print_goodput(const Estimate& each, const PlanRequest& request) {
 void print_run_length(const PlanRequest& request) {
   if (request.tokens) {
     fmt::print(
-        "days and GPU hours of {:.4g} billion tokens{}\n",
-        *request.tokens / 1e9,
+        "days and GPU hours of {} tokens{}\n",
+        *request.tokens >= 1e9
+            ? fmt::format("{:.4g} billion", *request.tokens / 1e9)
+            : fmt::format("{:.0f}", *request.tokens),
         request.tokens_by_size ? ", 20 a parameter" : "");
   }
 }

@@ -1,6 +1,7 @@
 #include "cli/plan/plan_output.h"
 
 #include "base/internal/markup_escaped.h"
+#include "launch/internal/shell_quote.h"
 
 #include <cairn/base/file.h>
 #include <fmt/format.h>
@@ -158,6 +159,15 @@ std::string legend(const std::vector<std::pair<std::string, double>>& parts) {
         name);
   }
   return html + "</p>";
+}
+
+/// The word as a file of flags has it.
+std::string flag_file_word(const std::string& word) {
+  if (word.find_first_of(" \t#'\"") == std::string::npos) {
+    return word;
+  }
+  const char quote = word.find('\'') == std::string::npos ? '\'' : '"';
+  return quote + word + quote;
 }
 
 std::string timeline_svg(const Estimate& each) {
@@ -398,7 +408,7 @@ void write_plan(
       flags += line + "\n";
       line.clear();
     }
-    line += (line.empty() ? "" : " ") + word;
+    line += (line.empty() ? "" : " ") + flag_file_word(word);
   }
   write_file_atomically(folder / "flags", flags + line + "\n");
   const std::int64_t node = std::min(run.gpus, request.cluster.gpus_per_node);
@@ -407,7 +417,7 @@ void write_plan(
       folder / "launch.sh",
       fmt::format(
           "#!/usr/bin/env bash\n# {}\n{}exec cairn launch {}--num_gpus {} "
-          "pretrain {} @{} \"$@\"\n",
+          "pretrain {} {} \"$@\"\n",
           shown_layout(run),
           nodes > 1 ? "# HOSTFILE has a line `HOST slots=N` for each node.\n"
                     : "",
@@ -417,7 +427,7 @@ void write_plan(
                     : "",
           node,
           model::name_of(request.kind),
-          (folder / "flags").string()));
+          launch::shell_quote("@" + (folder / "flags").string())));
   std::filesystem::permissions(
       folder / "launch.sh",
       std::filesystem::perms::owner_exec,
