@@ -91,8 +91,27 @@ TEST_F(Tune, TriesOtherMessagesOfTheBestWhereTheyDiffer) {
       << "nothing hides the messages";
 }
 
+// Nothing but the model is given: by default a rank has a micro batch of 1, and
+// most of an update is overhead.
+TEST_F(Tune, BeatsTheDefaultConfigurationOnTwoRanks) {
+  const Result result =
+      run("tune --num-gpus 2 --trials 3 --steps 3-6" + std::string(net));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json results = json("autotuning_results/results.json");
+  const Json& given = results["trials"][0];
+  const Json& best = results["trials"][results["best"].get<std::size_t>()];
+  EXPECT_EQ(given["settings"], "ZeRO 0, micro batch 1");
+  EXPECT_GT(
+      best["run"]["deepspeed"]["train_micro_batch_size_per_gpu"].get<int>(),
+      1);
+  EXPECT_GT(
+      best["tokens_per_second"].get<double>(),
+      1.5 * given["tokens_per_second"].get<double>())
+      << results;
+}
+
 TEST_F(Tune, LeavesNothingBehindWhenItIsStopped) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     testing::Command command(line(
         "tune --num-gpus 2 --steps 2-200000" + std::string(net) +
         "--global-batch-size 8 --train-iters 1000000"));
