@@ -71,6 +71,10 @@ constexpr auto moved_to(std::string_view sibling) {
 constexpr auto only_for(std::string_view types) {
   return [types](Key& row) { row.only_for = types; };
 }
+/// The actors of a key that is known by name only, but not ignored.
+constexpr auto acted_on_by(Actors actors) {
+  return [actors](Key& row) { row.actors = actors; };
+}
 constexpr auto null_allowed() {
   return [](Key& row) { row.null_allowed = true; };
 }

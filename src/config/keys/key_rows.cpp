@@ -3,7 +3,7 @@
 // The table of JSON keys. A row has, in this order: the path, the member that
 // holds the value, the actors, its meaning, and parts that only some rows have.
 // A section stands before its keys. Sections, and keys that are known by name
-// only (opaque), have no member and no actor.
+// only (opaque), have no member; acted_on_by names who reads such a key itself.
 
 namespace cairn::config {
 namespace table_of_keys {
@@ -360,7 +360,7 @@ constexpr Key rows[] = {
     {"autotuning.min_train_micro_batch_size_per_gpu", to<&D::autotuning, &AutotuningConfig::min_train_micro_batch_size_per_gpu>, tune, "Smallest micro batch to try.", at_least(1)},
     {"autotuning.num_tuning_micro_batch_sizes", to<&D::autotuning, &AutotuningConfig::num_tuning_micro_batch_sizes>, tune, "Micro batches to try of each layout and stage; a list of micro batches is tried whole.", at_least(1)},
     {"autotuning.mp_size", to<&D::autotuning, &AutotuningConfig::mp_size>, tune, "Ranks that share one model: tensor times pipeline parallelism, of a program its own.", at_least(1)},
-    {"autotuning.arg_mappings", opaque, "Arguments of a program that follow a key: `{\"train_micro_batch_size_per_gpu\": \"--batch-size\"}`. `cairn tune` replaces or adds them, and where the key says \"auto\" takes the smallest micro batch from them. For `cairn pretrain` it is not needed, since the flags are known."},
+    {"autotuning.arg_mappings", opaque, "Arguments of a program that follow a key: `{\"train_micro_batch_size_per_gpu\": \"--batch-size\"}`. `cairn tune` replaces or adds them, and where the key says \"auto\" takes the smallest micro batch from them. For `cairn pretrain` it is not needed, since the flags are known.", acted_on_by(tune)},
     {"autotuning.model_info", section, "The size of a program's model, of which `cairn tune` knows nothing else: candidates whose states do not fit are not tried.", null_allowed(), by_default("null")},
     {"autotuning.model_info.num_params", to<&D::autotuning, &AutotuningConfig::model_info, &ModelInfoConfig::num_params>, tune, "Parameters of the whole model.", at_least(1), by_default("null")},
     {"autotuning.model_info.profile", to<&D::autotuning, &AutotuningConfig::model_info, &ModelInfoConfig::profile>, nobody, "Measure the size in a run of its own.", no_effect("experiments that run out of memory are results, so no such run is needed")},
