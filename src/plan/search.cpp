@@ -201,20 +201,29 @@ class Searcher {
       too_large_.emplace(
           Degrees{run.tensor, run.pipeline, run.context},
           std::move(each));
-    } else if (needs_less(each, found->second)) {
+    } else if (shortage(each) < shortage(found->second)) {
       found->second = std::move(each);
     }
   }
 
-  static bool needs_less(const Estimate& a, const Estimate& b) {
-    return a.memory.total() < b.memory.total();
+  /// The memory that is needed, of what there is, where it is shortest.
+  double shortage(const Estimate& each) const {
+    const auto of = [](double needed, double there) {
+      return needed > 0 ? needed / std::max(there, 1.0) : 0;
+    };
+    return std::max(
+        {of(each.memory.total(), cluster_.gpu.memory_bytes),
+         of(each.host_bytes, cluster_.host.memory_bytes),
+         of(each.nvme_bytes, cluster_.host.nvme_bytes)});
   }
 
   void keep_nearest() {
     for (auto& [degrees, each] : too_large_) {
       result_.nearest.push_back(std::move(each));
     }
-    std::ranges::stable_sort(result_.nearest, needs_less);
+    std::ranges::stable_sort(result_.nearest, {}, [&](const Estimate& each) {
+      return shortage(each);
+    });
     if (result_.nearest.size() > options_.nearest) {
       result_.nearest.resize(options_.nearest);
     }
@@ -425,7 +434,8 @@ std::optional<Remedy> cheapest_remedy(
     const Cluster& cluster,
     const SearchOptions& options) {
   std::optional<Remedy> best;
-  const auto consider = [&](std::string change, const SearchOptions& changed) {
+  const auto consider = [&](std::string change, SearchOptions changed) {
+    changed.best = 2; // exact padding may be too much for the first of them
     SearchResult found = search(training, cluster, changed);
     if (!found.layouts.empty() &&
         (!best ||
