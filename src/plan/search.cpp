@@ -411,19 +411,22 @@ std::optional<double> least_offloaded(
     RunLayout layout,
     const std::function<Estimate(const RunLayout&)>& estimate) {
   constexpr int steps = 20;
+  const auto fits_on_gpu = [&](int step) {
+    layout.offloaded = static_cast<double>(step) / steps;
+    // More of them away may fill the host, but never the GPU.
+    return !estimate(layout).lacks.starts_with("a GPU ");
+  };
+  if (!fits_on_gpu(steps)) {
+    return std::nullopt;
+  }
   int least = 1;
-  int most = steps + 1; // the least of them that is known to fit
+  int most = steps; // it fits
   while (least < most) {
     const int middle = (least + most) / 2;
-    layout.offloaded = static_cast<double>(middle) / steps;
-    // More of them away may fill the host, but never the GPU.
-    if (middle <= steps && !estimate(layout).lacks.starts_with("a GPU ")) {
+    if (fits_on_gpu(middle)) {
       most = middle;
     } else {
       least = middle + 1;
-    }
-    if (least > steps) {
-      return std::nullopt;
     }
   }
   return static_cast<double>(least) / steps;
