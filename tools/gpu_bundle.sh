@@ -68,7 +68,12 @@ export LD_LIBRARY_PATH
 if [[ ${1:-} != tests ]]; then
   exec "$here/bin/${1:?run tests [PART] | PROGRAM [ARGUMENT…]}" "${@:2}"
 fi
-exec "$here/bin/gpu_test" "--each-in-a-child=*${2:-}*" --jobs=4 --seconds=300 --show-output
+# With NVIDIA's MPS, kernels of several processes run at the same time; without, ranks that wait for
+# each other over NCCL wait for their turns on the GPU as well.
+if command -v nvidia-cuda-mps-control >/dev/null && [[ ! -e ${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}/control ]]; then
+  nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT
+fi
+"$here/bin/gpu_test" "--each-in-a-child=*${2:-}*" --jobs=10 --seconds=300 --show-output
 RUN
 chmod +x "$folder/run"
 # The programs share most of what they link, so the dictionary holds all of them.

@@ -17,7 +17,7 @@ import re
 COMPONENTS = [  # the first whose pattern is in a kernel's name
     ("products", r"nvjet|gemm|splitKreduce|cutlass"),
     ("attention", r"cudnn|flash|fmha|attention"),
-    ("experts, without their products", r"choice|mix_|group_"),
+    ("experts, without their products", r"choose|choice|mix_|group_|split_floats"),
     ("queries, keys and values joined or split", r"join_kernel|split_kernel|Rotate"),
     ("loss", r"cross_entropy|sum_scores|gradients_kernel|ScaleElements"),
     ("norms", r"forward_kernel|backward_kernel|layer_norm|GammaBeta"),

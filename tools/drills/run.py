@@ -144,8 +144,7 @@ def main():
     parser.add_argument("--share-gpu", action="store_true",
                         help="the ranks share one GPU and use NCCL: kills and stops alone")
     parser.add_argument("--cairn", type=pathlib.Path,
-                        help="the program (default: bin/cairn of the build, with --share-gpu "
-                        "bin/cairn-cuda)")
+                        help="the program (default: bin/cairn of the build)")
     arguments = parser.parse_args()
     drills = {function: sizes for function, sizes in DRILLS.items()
               if not arguments.share_gpu or function in OVER_NCCL}
@@ -153,8 +152,7 @@ def main():
     for name in arguments.only or ():
         if name not in names:
             parser.error(f"no drill {name}; there are {', '.join(names)}")
-    program = "bin/cairn-cuda" if arguments.share_gpu else "bin/cairn"
-    cairn = (arguments.cairn or arguments.build / program).resolve()
+    cairn = (arguments.cairn or arguments.build / "bin/cairn").resolve()
     if not cairn.exists():
         parser.error(f"{cairn} is not there: build it, or name its folder with --build")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-drills-"))

@@ -194,7 +194,7 @@ __device__ inline std::uint32_t sum_of_warp(std::uint32_t own) {
 }
 
 /// Adds up the sums of all blocks. A warp has an expert.
-__global__ void __launch_bounds__(block_threads) add_up_kernel(
+__global__ void __launch_bounds__(block_threads) add_up_choices_kernel(
     ExpertChoice shape,
     int blocks,
     const std::uint32_t* parts,
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(block_threads) choose_backward_kernel(
   }
 }
 
-__global__ void __launch_bounds__(block_threads) split_kernel(
+__global__ void __launch_bounds__(block_threads) split_floats_kernel(
     std::int64_t count,
     std::int64_t columns,
     const float* from,
@@ -372,7 +372,7 @@ const char* choose_experts(
   const auto of_experts =
       static_cast<unsigned>(across(shape.experts, block_threads / warp_size));
   return launch(
-      add_up_kernel,
+      add_up_choices_kernel,
       {of_experts, block_threads},
       stream,
       shape,
@@ -423,7 +423,7 @@ const char* split_floats(
     return nullptr;
   }
   return launch(
-      split_kernel,
+      split_floats_kernel,
       {static_cast<unsigned>(across(count, block_threads)), block_threads},
       stream,
       count,
