@@ -104,9 +104,10 @@ StepTime step_time(
   if (away > 0) {
     const double copies = offload_seconds(run, away * owned);
     // Every layer waits for its own weights alone, if they arrive beside the
-    // next forward pass. Copies over PCIe take nothing from the products.
+    // next forward pass. Those that visit come first: what is resident is
+    // computed behind them. Copies over PCIe take nothing from the products.
     step.offload = run.layout.update_on_gpu && program.gathers_ahead
-        ? std::max(0.0, copies - forward)
+        ? std::max(0.0, copies - away * forward)
         : copies;
   }
   return step;

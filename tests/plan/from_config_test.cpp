@@ -204,6 +204,29 @@ TEST(PlanFromConfig, ProductsIn8BitsKeepTheirInputsIn8Bits) {
       << "weights of blocks, in both orders";
 }
 
+TEST(PlanFromConfig, TheNextForwardPassHidesStatesThatVisit) {
+  const auto visits = [](const std::string& part, const Words& more) {
+    Words flags{
+        "--zero-stage",
+        "1",
+        "--optimizer-cpu-offload",
+        "--offload-update-on",
+        "gpu",
+        "--optimizer-offload-fraction",
+        part};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return with(flags).time.offload;
+  };
+  const double all = visits("1", {});
+  EXPECT_GT(all, 0);
+  EXPECT_NEAR(visits("0.5", {}) / all, 0.5, 1e-9);
+  const Words beside{"--overlap-param-gather"};
+  const double hidden = all - visits("1", beside);
+  EXPECT_GT(hidden, 0);
+  EXPECT_NEAR(visits("0.5", {}) - visits("0.5", beside), 0.5 * hidden, 1e-9)
+      << "only the layers whose states visit hide them";
+}
+
 TEST(PlanFromConfig, ACpuRunsItsOwnProgram) {
   Training training = gpt(2, 256, 4);
   const RunLayout layout{.micro_batch = 8, .global_batch = 8};

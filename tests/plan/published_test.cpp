@@ -183,6 +183,18 @@ TEST(PlanPublished, OneH200IsWithinTenPercentAndItsMemoryWithinFive) {
   EXPECT_EQ(seen, 11);
 }
 
+/// Blocks that are computed again and states that visit the GPU.
+TEST(PlanPublished, WhatPartsOfARunCostOnOneH200IsWithinTenPercent) {
+  int seen = 0;
+  for (const PublishedRow& row : rows()) {
+    if (row.table == "Cairn, parts") {
+      EXPECT_LE(std::abs(*predict(row).speed_error), 0.10) << row.name;
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 6);
+}
+
 /// Models that fill one H200 and its host. Memory is what nvidia-smi and the
 /// system show.
 TEST(PlanPublished, MemoryOfModelsThatFillAnH200IsWithinFivePercent) {
