@@ -199,6 +199,7 @@ RunLayout layout_of(const Config& config) {
       .optimizer = place_of(policy.optimizer_tier),
       .parameters = place_of(policy.parameter_tier),
       .offloaded = policy.offloaded,
+      .offloaded_to_host = policy.offloaded_to_cpu,
       .update_on_gpu = policy.states_visit_device,
       .shard_ranks = policy.shard_ranks,
       .weight_bits = bits_of(policy.weight_wire),

@@ -62,8 +62,10 @@ class StageCounter {
     to.device.master_weights += (1 - away) * each.master * states;
     to.device.optimizer += (1 - away) * each.moments * states;
     if (away > 0) {
+      const double elsewhere = (each.master + each.moments) * states;
       tier_of(to, run_.optimizer, to.device.optimizer) +=
-          away * (each.master + each.moments) * states;
+          (away - run_.offloaded_to_host) * elsewhere;
+      to.host += run_.offloaded_to_host * elsewhere;
       if (run_.update_on_gpu) {
         to.device.buckets += static_cast<double>(run_.visit_buffers) *
             (each.master + each.moments) * std::min(bucket(), away * states);

@@ -9,15 +9,16 @@
 namespace cairn::plan {
 namespace {
 
-/// Seconds to update so many elements whose states are not on the GPU.
-double offload_seconds(const PlannedRun& run, double elements) {
+/// Seconds to update so many elements whose states are in that place, not on
+/// the GPU.
+double offload_seconds(const PlannedRun& run, Place place, double elements) {
   const StateBytes& each = run.training.states;
   const double states = each.master + each.moments;
   const double copies = run.cluster.host.copy_bandwidth;
   const double gpus = run.gpus_of_a_node();
   double time = 0;
   if (run.layout.update_on_gpu) {
-    time = elements * states / run.tier_rate(run.layout.optimizer, false);
+    time = elements * states / run.tier_rate(place, false);
   } else {
     if (run.cluster.host.adam_elements <= 0 || copies <= 0) {
       throw ConfigError(
@@ -30,7 +31,7 @@ double offload_seconds(const PlannedRun& run, double elements) {
         (gpus / run.cluster.host.adam_elements +
          (run.training.value_bytes + each.parameter) / copies);
   }
-  if (run.layout.optimizer == Place::nvme) {
+  if (place == Place::nvme) {
     // States are read ahead and written behind: both ways run at once.
     time = std::max(
         {time,
@@ -102,7 +103,10 @@ StepTime step_time(
           (1 - away) * owned * moved + gradients * program.step_bytes) +
       tensors * program.step_reads * run.constants.read_seconds;
   if (away > 0) {
-    const double copies = offload_seconds(run, away * owned);
+    const double on_host = run.layout.offloaded_to_host;
+    const double copies =
+        offload_seconds(run, run.layout.optimizer, (away - on_host) * owned) +
+        (on_host > 0 ? offload_seconds(run, Place::cpu, on_host * owned) : 0);
     // Every layer waits for its own weights alone, if they arrive beside the
     // next forward pass. Those that visit come first: what is resident is
     // computed behind them. Copies over PCIe take nothing from the products.

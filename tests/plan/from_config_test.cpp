@@ -227,6 +227,23 @@ TEST(PlanFromConfig, TheNextForwardPassHidesStatesThatVisit) {
       << "only the layers whose states visit hide them";
 }
 
+TEST(PlanFromConfig, StatesMayRestInThreePlaces) {
+  const auto placed = [](const std::string& ratios) {
+    return with(
+        {"--zero-stage", "1"},
+        R"({"zero_optimization": {"offload_optimizer": {"device": "nvme",
+        "nvme_path": "/x", "update_on": "gpu")" +
+            ratios + "}}}");
+  };
+  const Estimate all = placed("");
+  const Estimate three = placed(R"(, "ratio": 0.75, "cpu_ratio": 0.25)");
+  const double states = all.nvme_bytes;
+  EXPECT_GT(states, 0);
+  EXPECT_NEAR(three.nvme_bytes, 0.5 * states, 1e-6 * states);
+  EXPECT_NEAR(three.host_bytes - all.host_bytes, 0.25 * states, 1e-6 * states);
+  EXPECT_LT(three.time.offload, all.time.offload);
+}
+
 TEST(PlanFromConfig, ACpuRunsItsOwnProgram) {
   Training training = gpt(2, 256, 4);
   const RunLayout layout{.micro_batch = 8, .global_batch = 8};

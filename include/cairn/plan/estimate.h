@@ -133,6 +133,7 @@ struct RunLayout {
   Place optimizer = Place::device;
   Place parameters = Place::device;
   double offloaded = 1;           ///< part of the optimizer that is offloaded
+  double offloaded_to_host = 0;   ///< part on the host although it goes to NVMe
   bool update_on_gpu = false;     ///< offloaded states visit the GPU
   std::int64_t visit_buffers = 4; ///< of the GPU, for a bucket's states each
   std::int64_t shard_ranks = 0;   ///< that share the states; 0: all
