@@ -6,6 +6,7 @@
 #include <nccl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <chrono>
 #include <future>
 #include <optional>
 #include <stdexcept>
@@ -60,26 +61,53 @@ NcclPtr connected(
   return group;
 }
 
-/// Throws when NCCL has made no communicator, or one that lost a rank while it
-/// was made: c10d asks the splitter alone whether cutting went well.
-void expect_usable(c10d::ProcessGroupNCCL& group) {
-  const auto communicator =
-      reinterpret_cast<ncclComm_t>(group.getCommPtr()); // NOLINT
-  if (communicator == nullptr) {
-    throw std::runtime_error("NCCL made no communicator");
-  }
+ncclComm_t communicator_of(c10d::ProcessGroupNCCL& group) {
+  return reinterpret_cast<ncclComm_t>(group.getCommPtr()); // NOLINT
+}
+
+/// What NCCL says of a communicator now.
+ncclResult_t state_of(ncclComm_t communicator) {
   // Looked up, because programs are linked without NCCL, which comes with
   // libtorch.
   using AskState = decltype(&ncclCommGetAsyncError);
   const auto ask_state = reinterpret_cast<AskState>(
       ::dlsym(RTLD_DEFAULT, "ncclCommGetAsyncError"));
   ncclResult_t state = ncclSuccess;
-  if (ask_state != nullptr &&
-      (ask_state(communicator, &state) != ncclSuccess ||
-       state != ncclSuccess)) {
+  if (ask_state != nullptr) {
+    const ncclResult_t asked = ask_state(communicator, &state);
+    return asked == ncclSuccess ? state : asked;
+  }
+  return state;
+}
+
+/// Throws when NCCL has made no communicator, or one that lost a rank while it
+/// was made: c10d asks the splitter alone whether cutting went well.
+void expect_usable(c10d::ProcessGroupNCCL& group) {
+  const ncclComm_t communicator = communicator_of(group);
+  if (communicator == nullptr) {
+    throw std::runtime_error("NCCL made no communicator");
+  }
+  const ncclResult_t state = state_of(communicator);
+  if (state != ncclSuccess) {
     throw std::runtime_error(
         "NCCL could not connect all ranks (its error " +
         std::to_string(static_cast<int>(state)) + ")");
+  }
+}
+
+/// Waits until NCCL's own thread has ended a cut. c10d does not: NCCL 2.28 says
+/// that a cut without blocking was a success when it has only begun. Another
+/// cut or an abort must not come meanwhile.
+void wait_for_cut(
+    c10d::ProcessGroupNCCL& splitter,
+    std::chrono::milliseconds timeout) {
+  const ncclComm_t communicator = communicator_of(splitter);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (state_of(communicator) == ncclInProgress) {
+    if (std::chrono::steady_clock::now() > end) {
+      throw std::runtime_error("NCCL has not cut the group in time");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -128,19 +156,26 @@ NcclPtr cut_out(
     options->split_color = part;
     const OneMeetingPlace no_other;
     NcclPtr group = connected(members, options);
+    wait_for_cut(*splitter, members.timeout);
     expect_usable(*group);
     return group;
   });
 }
 
+// A group of one, ended at once. c10d's performNocolorSplit() makes none, but
+// gives NCCL the address of memory that it frees while NCCL's thread still
+// works on the cut, and will write there.
 void cut_none(
     const NcclSplitter& splitter,
-    at::Device device,
+    const NcclMembers& whole,
     ConnectionWatch& watch) {
-  watched(device, watch, [splitter, device] {
-    splitter->performNocolorSplit(device);
-    return true;
-  });
+  const int self = whole.global_ranks.at(static_cast<std::size_t>(whole.rank));
+  NcclMembers alone = whole;
+  alone.name += "/alone/" + std::to_string(self);
+  alone.rank = 0;
+  alone.size = 1;
+  alone.global_ranks = {self};
+  cut_out(splitter, whole.rank, alone, watch)->abort();
 }
 
 } // namespace cairn::distributed

@@ -39,17 +39,19 @@ using NcclSplitter = NcclPtr;
 NcclSplitter make_splitter(const NcclMembers& members, ConnectionWatch& watch);
 
 /// Cuts a group out of the ranks of `splitter`, which all cut at the same time.
-/// `part` is the number of this rank's group.
+/// `part` is the number of this rank's group: the place of its first rank among
+/// those of the splitter.
 NcclPtr cut_out(
     const NcclSplitter& splitter,
     int part,
     const NcclMembers& members,
     ConnectionWatch& watch);
 
-/// Takes part in cut_out() of the other ranks without a group of its own.
+/// Takes part in cut_out() of the other ranks without a group of its own. The
+/// splitter is that of `whole`.
 void cut_none(
     const NcclSplitter& splitter,
-    at::Device device,
+    const NcclMembers& whole,
     ConnectionWatch& watch);
 
 } // namespace cairn::distributed

@@ -188,6 +188,8 @@ class NcclGroup final : public GroupBackend {
     return splitter_;
   }
 
+  const NcclMembers& members() const { return members_; }
+
   /// Leaves the splitter to a thread that still waits in it for lost ranks.
   void leave_splitter() { splitter_.reset(); }
 
@@ -509,7 +511,7 @@ class NcclFactory final : public BackendFactory {
   void make_none(GroupBackend& whole, ConnectionWatch& watch) override {
     watch.come();
     cutting(whole, [&](NcclGroup& group) {
-      cut_none(group.splitter(watch), device(), watch);
+      cut_none(group.splitter(watch), group.members(), watch);
       return true;
     });
   }
