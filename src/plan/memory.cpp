@@ -67,8 +67,11 @@ class StageCounter {
           (away - run_.offloaded_to_host) * elsewhere;
       to.host += run_.offloaded_to_host * elsewhere;
       if (run_.update_on_gpu) {
-        to.device.buckets += static_cast<double>(run_.visit_buffers) *
-            (each.master + each.moments) * std::min(bucket(), away * states);
+        // A buffer has a rank's share of a bucket.
+        const double share = bucket() * states / held_;
+        to.device.buckets += (each.master + each.moments) *
+            std::min(static_cast<double>(run_.visit_buffers) * share,
+                     away * states);
       } else {
         to.host += away * each.gradient * states; // on their way to the update
       }

@@ -79,7 +79,7 @@ std::vector<double> losses(
   }
   words.push_back(log);
   words.insert(words.end(), more.begin(), more.end());
-  result = testing::run(words);
+  result = testing::Command(words, {{"CUDA_VISIBLE_DEVICES", "0"}}).finish();
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   std::vector<double> found;
   std::ifstream lines(log);

@@ -74,19 +74,27 @@ double memory_of(const config::Config& config) {
 std::string offload(const std::string& ratio) {
   return fmt::format(
       R"({{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {{
-          "stage": 1, "offload_optimizer": {{"device": "cpu",
-            "update_on": "gpu", "ratio": {}}}}}}})",
+          "stage": 1, "reduce_bucket_size": 1000000,
+          "offload_optimizer": {{"device": "cpu", "update_on": "gpu",
+            "buffer_count": 2, "ratio": {}}}}}}})",
       ratio);
 }
 
 TEST(PlannedSettings, TheRatioIsTheSmallestWithWhichTheRestFits) {
-  const auto needed = [](const std::string& ratio) {
-    return memory_of(config::Config::load(source(offload(ratio))));
+  // Of far more buckets than visit the GPU at a time.
+  const std::vector<std::string> wide{
+      "--num-layers",
+      "8",
+      "--hidden-size",
+      "512"};
+  const auto needed = [&](const std::string& ratio) {
+    return memory_of(config::Config::load(source(offload(ratio), wide)));
   };
   EXPECT_GT(needed("0.35"), needed("0.4") + 1e5);
   for (const char* ratio : {"0.4", "0.75", "1"}) {
     const double room = needed(ratio) + 1e4;
-    const PlannedConfig planned = answers(source(offload("\"auto\"")), room);
+    const PlannedConfig planned =
+        answers(source(offload("\"auto\""), wide), room);
     EXPECT_EQ(
         planned.config.deepspeed.zero.offload_optimizer->ratio,
         std::stod(ratio));
