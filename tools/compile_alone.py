@@ -61,8 +61,14 @@ class Flags:
             for top in ("src", "include", "tests", "bench", "examples")
             for path in (ROOT / top).rglob("*.h")
             if not STAND_INS & set(path.parts) and self.is_for_this_machine(path.stem)
+            and self.is_built(path)
         ]
         return sorted(sources + headers)
+
+    def is_built(self, header):
+        """False for the header of a source that this build leaves out, as one for GPUs."""
+        source = header.with_suffix(".cpp")
+        return not source.exists() or str(source.relative_to(ROOT)) in self.commands
 
     def is_for_this_machine(self, header):
         """Headers with instructions of a processor have their name, as have the sources."""
