@@ -132,7 +132,8 @@ void print_table(
   print_errors(rows, setting);
 }
 
-/// What an estimate costs: the mean over the rows, and that of the slowest one.
+/// Prints the time that computing an estimate takes, as the mean over the rows
+/// and for the slowest of them.
 void print_time_of_estimates(const std::vector<PublishedRow>& rows) {
   using Clock = std::chrono::steady_clock;
   double sum = 0;

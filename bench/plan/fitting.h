@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-// What the fit of the planner's constants makes small, and what it moves.
+// The fit of the planner's constants: the loss that it makes small, and the
+// numbers that it changes to do so.
 
 namespace cairn::plan {
 
@@ -25,8 +26,8 @@ struct Knob {
   double least, most;
 };
 
-/// Those of the model, and the speed of products of each chip that a fitted row
-/// ran on.
+/// Returns the knobs of a fit: the planner's constants, and for each chip that
+/// a fitted row ran on the speed of its products.
 std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows);
 
 /// The constants and speeds in the tree.

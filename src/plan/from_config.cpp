@@ -60,7 +60,7 @@ Program program_of(const Config& config) {
   return program;
 }
 
-/// What backward computes again.
+/// Sets what the backward pass computes again, as flags and keys say.
 void add_recomputation(const Config& config, RunLayout& run) {
   const config::TrainingFlags& flags = config.flags.training;
   if (flags.recomputes_layers()) {

@@ -47,7 +47,8 @@ struct Program {
   double logit_bytes = 0;
   /// Kept for backward, of what the layers' formula says.
   double kept_share = 1;
-  /// What products in 8 bits read is kept in 8 bits, not in 16.
+  /// True if the inputs of products in 8 bits are kept for backward in 8 bits;
+  /// false if in 16.
   bool keeps_eight_bit = true;
   /// Bytes of each weight's copies in 8 bits, which stay from update to update.
   double eight_bit_copies = 0;
@@ -117,9 +118,11 @@ struct RunLayout {
   std::int64_t global_batch = 1;
   bool sequence_parallel = false;
   Recompute recompute = Recompute::scores;
-  /// Of Recompute::blocks: only so many of each stage, the first ones; 0: all.
+  /// The number of blocks that Recompute::blocks computes again, the first ones
+  /// of each stage; 0: all.
   std::int64_t recomputed_blocks = 0;
-  /// … so many at a time, which keep one input together.
+  /// The number of neighbouring blocks that are computed again together, for
+  /// which one input is kept.
   std::int64_t recomputed_together = 1;
   /// Inputs of recomputed blocks are in the host's memory.
   bool inputs_on_host = false;

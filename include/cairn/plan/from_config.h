@@ -14,9 +14,9 @@ Training training_of(
     const model::ModelDescription& model,
     const config::Config& config);
 
-/// The same as it runs on the cluster's machines: on a CPU operators are
-/// compiled one by one, and the head scores fewer tokens at a time; cuDNN's
-/// attention is for 16 bits, and for GPUs after the V100.
+/// Returns the training with the program that the cluster's machines run. On a
+/// CPU every operator runs by itself, and the head scores fewer tokens at a
+/// time. cuDNN's attention is for 16 bits, and for GPUs after the V100.
 Training on_machine(Training training, const Cluster& cluster);
 
 /// Bytes of the training state of each parameter. Throws ConfigError for an

@@ -49,8 +49,9 @@ std::optional<PlanRequest> plan_request(
 /// The flags of `cairn pretrain` for a layout, without the place of its states.
 std::vector<std::string> flags_of(const plan::RunLayout& layout);
 
-/// The same with an optimizer on the host. Parameters on the host, and the
-/// disk, have no flags but keys of the DeepSpeed JSON.
+/// The flags of `cairn pretrain` for a layout, and those that put the
+/// optimizer's states on the host. States on a disk and parameters on the host
+/// have keys of the DeepSpeed JSON alone.
 std::vector<std::string> layout_flags(const plan::RunLayout& layout);
 
 /// All flags of `cairn pretrain` for a layout of the request, without the

@@ -368,7 +368,7 @@ std::vector<Candidate> refinements(
     }
   }
   if (request.varied.contains(Tuned::overlap)) {
-    // What is not given runs beside backward.
+    // Messages run beside backward unless the configuration says otherwise.
     const bool now =
         !request.config.given.contains("zero_optimization.overlap_comm") ||
         request.config.deepspeed.zero.overlap_comm.value_or(true);

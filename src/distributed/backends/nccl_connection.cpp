@@ -65,7 +65,8 @@ ncclComm_t communicator_of(c10d::ProcessGroupNCCL& group) {
   return reinterpret_cast<ncclComm_t>(group.getCommPtr()); // NOLINT
 }
 
-/// What NCCL says of a communicator now.
+/// Asks NCCL for the state of a communicator: ncclSuccess, ncclInProgress while
+/// a call goes on, or an error.
 ncclResult_t state_of(ncclComm_t communicator) {
   // Looked up, because programs are linked without NCCL, which comes with
   // libtorch.
