@@ -65,8 +65,9 @@ Policy policy_of(const config::ZeroConfig& config) {
     const config::OffloadOptimizerConfig& offload = *config.offload_optimizer;
     policy.optimizer_tier = tier_of(offload.device);
     policy.offloaded = offload.ratio;
-    policy.offloaded_to_cpu =
-        policy.optimizer_tier == Tier::nvme ? offload.cpu_ratio : 0;
+    policy.offloaded_to_cpu = policy.optimizer_tier == Tier::nvme
+        ? std::min(offload.cpu_ratio, offload.ratio) // "auto" may be less
+        : 0;
     policy.states_visit_device = policy.optimizer_tier != Tier::device &&
         (offload.ratio < 1 || offload.update_on == config::OffloadUpdate::gpu);
   }
