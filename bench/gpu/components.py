@@ -4,7 +4,7 @@
 Says where the time of a training step on a GPU goes, as a table in Markdown. TRACE is a file
 that `cairn pretrain … --profile --profile-step-start N --profile-step-end M` has written, or
 that file compressed with gzip; STEPS is how many steps it has, M - N. With --kernels every
-kernel has a row of its own.
+kernel has a row of its own. "Alone" is the time in which nothing of another row ran.
 """
 
 import argparse
@@ -27,6 +27,7 @@ COMPONENTS = [  # the first whose pattern is in a kernel's name
     ("sums of bias gradients", r"sums_kernel|parts_kernel"),
     ("embeddings", r"table_|gather|radix_sort|compute_grad_weight|sum_and_scatter|embedding|unique_by_key|segment"),
     ("additions", r"CUDAFunctor_add"),
+    ("copies between host and GPU", r"Memcpy (HtoD|DtoH)"),
     ("copies and fills", r"copy|Memcpy|Memset|Fill"),
 ]
 OTHER = "other"
@@ -53,6 +54,22 @@ def busy_time(events):
     return busy
 
 
+def time_alone(events, name_of):
+    """By name, the time in which events of that name ran and none of another."""
+    changes = sorted(
+        change for begin, duration, name in events
+        for change in ((begin, 1, name_of(name)), (begin + duration, -1, name_of(name))))
+    running, alone, before = collections.Counter(), collections.Counter(), 0
+    for at, change, name in changes:
+        if len(running) == 1:
+            alone[next(iter(running))] += at - before
+        running[name] += change
+        if not running[name]:
+            del running[name]
+        before = at
+    return alone
+
+
 def table(events, steps, name_of):
     times = collections.Counter()
     counts = collections.Counter()
@@ -60,13 +77,15 @@ def table(events, steps, name_of):
         times[name_of(name)] += duration
         counts[name_of(name)] += 1
     span = max(begin + duration for begin, duration, _ in events) - events[0][0]
-    rows = [(name, time, counts[name]) for name, time in times.most_common()]
-    rows += [("nothing runs", span - busy_time(events), "")]
-    yield "| | ms of a step | share | kernels |"
-    yield "|---|---:|---:|---:|"
-    for name, time, count in rows:
-        yield f"| {name} | {time / steps / 1e3:.2f} | {time / span:.1%} | {count / steps if count else '':.4} |"
-    yield f"| the step | {span / steps / 1e3:.2f} | | {len(events) / steps:.0f} |"
+    alone = time_alone(events, name_of)
+    yield "| | ms of a step | alone | share | kernels |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, time in times.most_common():
+        yield (f"| {name} | {time / steps / 1e3:.2f} | {alone[name] / steps / 1e3:.2f} | {time / span:.1%} "
+               f"| {counts[name] / steps:.4} |")
+    idle = span - busy_time(events)
+    yield f"| nothing runs | {idle / steps / 1e3:.2f} | | {idle / span:.1%} | |"
+    yield f"| the step | {span / steps / 1e3:.2f} | | | {len(events) / steps:.0f} |"
 
 
 def main():

@@ -145,6 +145,37 @@ TEST(OverlapGpu, StatesVisitWhileTheNextPassesRun) {
       });
 }
 
+/// The layers that are computed first have their states on the GPU, so the
+/// others' have a whole forward pass to visit in.
+TEST(OverlapGpu, StatesOfTheLastLayersVisitWhileTheFirstCompute) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [](const distributed::World& world) {
+        json half = visiting_states;
+        half["offload_optimizer"]["ratio"] = 0.5;
+        auto [engine, optimizer, loader, schedule] = training_of(world, half);
+        const at::Tensor input = at::randn({131072, width}, at::kCUDA);
+        const auto steps = [&, &engine = engine] {
+          for (int i = 0; i < 3; ++i) {
+            engine.backward(engine(input).to(at::kFloat).square().mean());
+            engine.step();
+          }
+          engine(input); // beside which the last update's states visit
+          at::ones({1}, at::kCUDA).item(); // the GPU is done
+        };
+        steps();
+        const GpuTrace trace = traced("late_visits", steps);
+        for (const auto& copies : {trace.to_device, trace.to_host}) {
+          const double share = share_beside(copies, trace.kernels);
+          std::cout << "states of the last half: " << copies.size()
+                    << " copies, " << 100 * share
+                    << "% of their time beside kernels\n";
+          EXPECT_GE(copies.size(), layers / 2);
+          EXPECT_GT(share, 0.8);
+        }
+      });
+}
+
 /// The host runs ahead of the GPU, so that any missing wait shows.
 TEST(OverlapGpu, StatesThatVisitGiveTheSameBits) {
   testing::run_ranks(

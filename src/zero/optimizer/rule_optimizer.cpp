@@ -32,16 +32,17 @@ RuleOptimizer::RuleOptimizer(
           access_.partitions() ? access_.owners() : RankGroups()),
       copies_(parameters.whole(0).device()) {
   const torch::autograd::AutoGradMode no_grad(false);
-  for (int b = 0; b < parameters.buckets(); ++b) {
-    if (!layout.buckets()[b].trainable) {
-      break; // untrained buckets come last
-    }
+  // A tier with several places fills them in this order, so the layers that
+  // are computed last are those whose states have the longest way.
+  const std::vector<int> order = trainable_in_forward_order();
+  in_place_.resize(order.size());
+  split_.resize(order.size());
+  for (const int b : order) {
     const at::Tensor from = access_.open(b, false);
-    in_place_.push_back(
-        from.scalar_type() == at::kFloat &&
+    in_place_[b] = from.scalar_type() == at::kFloat &&
         (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
-        access_.keeps_memory(b));
-    split_.push_back(splits_weights(from));
+        access_.keeps_memory(b);
+    split_[b] = splits_weights(from);
     tier_->put(b, first_tensors(b, from));
     access_.close(b, false);
   }
