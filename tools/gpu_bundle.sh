@@ -10,9 +10,10 @@
 #   run tests [PART]           every GPU test, or those with that part in their names,
 #                              each in a process of its own; bench/gpu/nccl_table.py
 #                              makes a table of what those of NCCL print
-#   run PROGRAM [ARGUMENT…]    cairn, cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench
+#   run PROGRAM [ARGUMENT…]    cairn, cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench,
+#                              plan_gpu_speeds
 set -euo pipefail
-(($# == 1 || $# == 2)) || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+(($# == 1 || $# == 2)) || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$(dirname "$1")"
 archive=$(realpath "$1")
 
@@ -32,7 +33,7 @@ else
   strip=${triplet/_/-}-strip
   libraries=$CAIRN_SYSROOT/usr/lib/$triplet
 fi
-programs=(bin/cairn bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench)
+programs=(bin/cairn bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench bin/plan_gpu_speeds)
 cairn_build "${programs[@]##*/}"
 
 folder=$(mktemp -d)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +18,40 @@ struct SpeedAt {
   double speed = 0;
 };
 
+/// Speeds that were measured at every combination of some sizes.
+struct SpeedGrid {
+  std::vector<std::vector<double>> axes; ///< the sizes of each kind, growing
+  std::vector<double> speeds; ///< those of the last axis side by side
+};
+
+/// Operations a second of the products of a linear layer, by tokens, outputs
+/// and inputs.
+struct ProductSpeeds {
+  SpeedGrid forward;
+  SpeedGrid input_gradient;
+  SpeedGrid weight_gradient;
+};
+
+/// Operations a second of fused attention, by the length of the sequence and
+/// the size of a head. Where queries see earlier keys alone, half of the
+/// products count. A backward pass counts as 2.5 forward ones.
+struct AttentionSpeeds {
+  SpeedGrid forward;
+  SpeedGrid backward;
+  SpeedGrid causal_forward;
+  SpeedGrid causal_backward;
+};
+
 /// Speeds that were measured on a machine. They stand in for its data sheet.
 struct MeasuredSpeeds {
-  /// Operations a second of matrix products, by the operations of one product.
+  /// Operations a second of matrix products, by the operations of one product,
+  /// and of fused attention, by those of one call: of values of 32 bits.
   std::vector<SpeedAt> products;
-  /// Operations a second of fused attention, by the operations of one call.
   std::vector<SpeedAt> attention;
+  /// Those of 16 bits, and of products in 8 bits.
+  std::optional<ProductSpeeds> products_16bit{};
+  std::optional<ProductSpeeds> products_8bit{};
+  std::optional<AttentionSpeeds> attention_16bit{};
   /// Bytes a second that are read and written, by the bytes of a tensor.
   std::vector<SpeedAt> traffic;
   /// Passes over memory of element-wise operators, in units of the least that
@@ -36,6 +65,7 @@ struct MeasuredSpeeds {
 /// The speed at a size: between the measured ones on logarithmic axes, and
 /// that of the nearest one outside of them.
 double speed_at(const std::vector<SpeedAt>& curve, double size);
+double speed_at(const SpeedGrid& grid, std::span<const double> sizes);
 
 struct Gpu {
   std::string name;
