@@ -112,7 +112,7 @@ void measure(const char* file) {
       /*tokens=*/16384,
       /*width=*/2048,
       {512, 1024, 2048, 4096, 8192, 16384},
-      {64, 128});
+      {32, 64, 128});
   const std::vector<std::int64_t> tokens{1024, 4096, 16384};
   const std::vector<std::int64_t> widths{768, 1536, 3072, 6144, 12288};
   said("products in 16 bits");
