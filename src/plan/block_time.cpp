@@ -3,6 +3,7 @@
 #include "plan/stage_shares.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace cairn::plan {
@@ -61,6 +62,16 @@ ComputeTime ComputeTime::times(double factor) const {
       .host = host * factor};
 }
 
+ProductTime& ProductTime::operator+=(const ProductTime& other) {
+  forward += other.forward;
+  backward += other.backward;
+  return *this;
+}
+
+ProductTime ProductTime::times(double factor) const {
+  return {.forward = forward * factor, .backward = backward * factor};
+}
+
 BlockTime::BlockTime(
     const Constants& constants,
     const Training& training,
@@ -91,20 +102,44 @@ double BlockTime::traffic(double bytes, double tensor) const {
                      : speed_at(curve, tensor > 0 ? tensor : bytes));
 }
 
-double BlockTime::fused_attention(double operations) const {
-  const std::vector<SpeedAt>& curve = gpu_.measured.attention;
-  if (!curve.empty()) {
-    return operations / speed_at(curve, operations);
+PieceTime BlockTime::fused_attention(
+    double operations,
+    double keys,
+    bool causal) const {
+  const auto seconds = [](double forward, double backward) {
+    PieceTime time;
+    time.forward.attention = forward;
+    time.backward.attention = backward;
+    return time;
+  };
+  constexpr double again = 2.5; // backward computes the scores again
+  const auto head = static_cast<double>(training_.model.head_size);
+  const bool fast = training_.program.attention == Program::Attention::fast;
+  if (const auto& curves = gpu_.measured.attention_16bit;
+      curves && value_bytes_ <= 2 && fast) {
+    const std::array<double, 2> sizes{keys, head};
+    return seconds(
+        operations /
+            speed_at(causal ? curves->causal_forward : curves->forward, sizes),
+        again * operations /
+            speed_at(
+                causal ? curves->causal_backward : curves->backward,
+                sizes));
   }
-  if (training_.program.attention != Program::Attention::fast) {
-    return operations / (flops_ * constants_.flash_share);
+  double forward = 0;
+  if (const std::vector<SpeedAt>& curve = gpu_.measured.attention;
+      !curve.empty()) {
+    forward = operations / speed_at(curve, operations);
+  } else if (!fast) {
+    forward = operations / (flops_ * constants_.flash_share);
+  } else {
+    // Each score has an exponential, however few products it comes from: small
+    // heads wait for them.
+    constexpr double enough = 128;
+    forward = operations /
+        (flops_ * constants_.fast_share * std::min(1.0, head / enough));
   }
-  // Each score has an exponential, however few products it comes from: small
-  // heads wait for them.
-  constexpr double enough = 128;
-  const double few =
-      std::min(1.0, static_cast<double>(training_.model.head_size) / enough);
-  return operations / (flops_ * constants_.fast_share * few);
+  return seconds(forward, again * forward);
 }
 
 double BlockTime::alignment(double m, double n, double k) const {
@@ -113,33 +148,70 @@ double BlockTime::alignment(double m, double n, double k) const {
   return fits(m) && fits(n) && fits(k) ? 1 : gpu_.unaligned_share;
 }
 
-double BlockTime::product(double m, double n, double k, bool eight_bit) const {
+std::optional<ProductTime> BlockTime::measured_product(
+    double m,
+    double n,
+    double k,
+    bool eight_bit) const {
   const double operations = 2 * m * n * k;
-  if (!gpu_.measured.products.empty() && value_bytes_ > 2) {
-    return operations / speed_at(gpu_.measured.products, operations);
+  if (value_bytes_ > 2) {
+    const std::vector<SpeedAt>& curve = gpu_.measured.products;
+    if (curve.empty()) {
+      return std::nullopt;
+    }
+    const double seconds = operations / speed_at(curve, operations);
+    return ProductTime{.forward = seconds, .backward = 2 * seconds};
   }
+  const auto& curves =
+      eight_bit ? gpu_.measured.products_8bit : gpu_.measured.products_16bit;
+  if (!curves) {
+    return std::nullopt;
+  }
+  // Products that are smaller than those that were measured still read and
+  // write their matrices.
+  const double operand = eight_bit ? 1 : value_bytes_;
+  const double least =
+      traffic(operand * (m * k + n * k) + value_bytes_ * m * n);
+  const std::array<double, 3> sizes{m, n, k};
+  const double share = eight_bit ? 1 : alignment(m, n, k);
+  const auto seconds = [&](const SpeedGrid& grid) {
+    return std::max(least, operations / (share * speed_at(grid, sizes)));
+  };
+  return ProductTime{
+      .forward = seconds(curves->forward),
+      .backward =
+          seconds(curves->input_gradient) + seconds(curves->weight_gradient)};
+}
+
+ProductTime BlockTime::product(double m, double n, double k, bool eight_bit)
+    const {
   const bool small = eight_bit && gpu_.flops_8bit > 0;
+  if (const auto measured = measured_product(m, n, k, small)) {
+    return *measured;
+  }
   const double rate = small
       ? gpu_.flops_8bit * constants_.eight_bit_share * gpu_.matmul_share
       : flops_ * alignment(m, n, k);
   const double operand = small ? 1 : value_bytes_;
-  return operations / rate +
+  const double seconds = 2 * m * n * k / rate +
       traffic(operand * (m * k + n * k) + value_bytes_ * m * n);
+  return {.forward = seconds, .backward = 2 * seconds};
 }
 
 bool BlockTime::in_decoder(std::int64_t layer) const {
   return layer >= training_.model.layers;
 }
 
-double BlockTime::mlp_products(std::int64_t layer, double tokens) const {
+ProductTime BlockTime::mlp_products(std::int64_t layer, double tokens) const {
   const ModelDescription& d = training_.model;
   const auto hidden = static_cast<double>(d.hidden);
   const double width = static_cast<double>(d.ffn) / ranks_;
   const double up = d.gated ? 2 * width : width;
   const bool small = training_.eight_bit;
   const auto mlp = [&](double rows) {
-    return product(rows, up, hidden, small) +
-        product(rows, hidden, width, small);
+    ProductTime time = product(rows, up, hidden, small);
+    time += product(rows, hidden, width, small);
+    return time;
   };
   const std::int64_t experts = model::experts_in_layer(d, layer);
   if (experts == 0) {
@@ -150,8 +222,11 @@ double BlockTime::mlp_products(std::int64_t layer, double tokens) const {
       static_cast<double>(experts) / static_cast<double>(layout_.expert));
   const double rows = tokens * static_cast<double>(d.experts->top_k) *
       std::max(1.0, d.experts->train_capacity_factor);
-  const double time = here * mlp(std::max(1.0, rows / here));
-  return d.experts->residual ? time + mlp(tokens) : time;
+  ProductTime time = mlp(std::max(1.0, rows / here)).times(here);
+  if (d.experts->residual) {
+    time += mlp(tokens);
+  }
+  return time;
 }
 
 void BlockTime::add_attention(
@@ -163,9 +238,10 @@ void BlockTime::add_attention(
   const double width = static_cast<double>(d.heads * d.head_size) / ranks_;
   const double operations = 4 * tokens * keys * width;
   if (training_.program.flash()) {
-    const double forward = fused_attention(operations * (causal ? 0.5 : 1));
-    time.forward.attention += forward;
-    time.backward.attention += 2.5 * forward; // it computes scores again
+    const PieceTime fused =
+        fused_attention(operations * (causal ? 0.5 : 1), keys, causal);
+    time.forward += fused.forward;
+    time.backward += fused.backward;
     return;
   }
   // Two products with the scores between them: written, masked, normalised,
@@ -189,8 +265,9 @@ PieceTime BlockTime::block(std::int64_t layer) const {
   const bool decodes = in_decoder(layer);
   const double tokens = decodes ? decoder_tokens_ : tokens_;
   PieceTime time;
-  time.forward.products = product(tokens, query + key_value, hidden, small) +
-      product(tokens, hidden, query, small) + mlp_products(layer, tokens);
+  ProductTime products = product(tokens, query + key_value, hidden, small);
+  products += product(tokens, hidden, query, small);
+  products += mlp_products(layer, tokens);
   // Norms read and write, residuals read two and write one: once for each
   // branch. Heads are turned round, activations read and written.
   const double branches = decodes ? 3 : 2;
@@ -212,9 +289,9 @@ PieceTime BlockTime::block(std::int64_t layer) const {
       causal || decodes,
       time);
   if (decodes) { // it attends to the encoder's result
-    time.forward.products += product(tokens, query, hidden, small) +
-        product(tokens_, key_value, hidden, small) +
-        product(tokens, hidden, query, small);
+    products += product(tokens, query, hidden, small);
+    products += product(tokens_, key_value, hidden, small);
+    products += product(tokens, hidden, query, small);
     time.forward.elementwise +=
         traffic(value_bytes_ * tokens_ * passes_ * 2 * key_value);
     add_attention(
@@ -223,7 +300,8 @@ PieceTime BlockTime::block(std::int64_t layer) const {
         /*causal=*/false,
         time);
   }
-  time.backward.products = 2 * time.forward.products;
+  time.forward.products = products.forward;
+  time.backward.products = products.backward;
   time.backward.elementwise = 2 * time.forward.elementwise;
   const double kernels = kernels_ * (decodes ? 1.5 : 1);
   const double calls = kernels * gpu_.measured.operator_seconds;
@@ -244,7 +322,7 @@ ComputeTime BlockTime::parts_again(std::int64_t layer) const {
   const bool mixture = model::experts_in_layer(d, layer) > 0;
   ComputeTime again;
   if (mixture ? layout_.recompute_mixtures : layout_.recompute_mlps) {
-    again.products += mlp_products(layer, tokens);
+    again.products += mlp_products(layer, tokens).forward;
     again.elementwise += traffic(
         value_bytes_ * tokens * passes_ * (d.gated ? 3 : 2) * inner,
         tensor);
@@ -280,9 +358,10 @@ PieceTime BlockTime::head() const {
   const double tokens = (decoder_tokens_ > 0 ? decoder_tokens_ : tokens_) *
       training_.program.scored_share;
   PieceTime time;
-  time.forward.products =
+  const ProductTime products =
       product(tokens, words, static_cast<double>(d.hidden), false);
-  time.backward.products = 2 * time.forward.products;
+  time.forward.products = products.forward;
+  time.backward.products = products.backward;
   // The loss reads the logits, and backward writes their gradients.
   constexpr double least_passes = 2;
   time.forward.elementwise = traffic(

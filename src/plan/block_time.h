@@ -4,6 +4,9 @@
 
 #include <cairn/plan/estimate.h>
 
+#include <cstdint>
+#include <optional>
+
 namespace cairn::plan {
 
 /// Seconds that one rank computes.
@@ -28,11 +31,20 @@ struct PieceTime {
 /// the training's values.
 double peak_flops(const Training& training, const Gpu& gpu);
 
+/// Seconds of a linear layer's products.
+struct ProductTime {
+  double forward = 0;
+  double backward = 0; ///< the gradients of its input and of its weight
+  ProductTime& operator+=(const ProductTime& other);
+  ProductTime times(double factor) const;
+};
+
 /// Time of the pieces of a model on a GPU.
 ///
-/// A product takes the time of its operations at the speed of large products,
-/// and the time of its three matrices in memory: a roofline without a corner,
-/// which gives small and narrow products their lower speed.
+/// A product takes what was measured for its size, where that is known. Else it
+/// takes the time of its operations at the speed of large products, and the
+/// time of its three matrices in memory: a roofline without a corner, which
+/// gives small and narrow products their lower speed.
 class BlockTime {
  public:
   BlockTime(
@@ -54,12 +66,19 @@ class BlockTime {
  private:
   double alignment(double m, double n, double k) const;
   /// Seconds of attention's operations where scores stay in registers.
-  double fused_attention(double operations) const;
-  double product(double m, double n, double k, bool eight_bit) const;
+  PieceTime fused_attention(double operations, double keys, bool causal) const;
+  /// Seconds of a layer from k values to n, for m tokens.
+  ProductTime product(double m, double n, double k, bool eight_bit) const;
+  /// The same from the speeds that were measured; unset where none were.
+  std::optional<ProductTime> measured_product(
+      double m,
+      double n,
+      double k,
+      bool eight_bit) const;
   /// Adds attention of `tokens` to so many keys of each sample.
   void add_attention(double tokens, double keys, bool causal, PieceTime& time)
       const;
-  double mlp_products(std::int64_t layer, double tokens) const;
+  ProductTime mlp_products(std::int64_t layer, double tokens) const;
   bool in_decoder(std::int64_t layer) const;
 
   const Constants& constants_;

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <cmath>
 #include <string>
 
 namespace cairn::plan {
@@ -65,6 +67,57 @@ TEST(PlanCluster, TakesMeasuredSpeedsInPlaceOfADataSheets) {
       [&] { cluster_from_json(boxes.dump(), "boxes.json"); },
       ::testing::ThrowsMessage<ConfigError>(
           ::testing::HasSubstr("gpu.measured.products")));
+}
+
+TEST(PlanCluster, TakesSpeedsOfProductsAtEverySize) {
+  nlohmann::json boxes = valid();
+  const nlohmann::json grid{{{1, 2}, {3, 4}}, {{5, 6}, {7, 16}}};
+  boxes["gpu"]["measured"] = {
+      {"day", "2026-11-20"},
+      {"products_16bit",
+       {{"tokens", {10, 1000}},
+        {"widths", {1, 4}},
+        {"forward", grid},
+        {"input_gradient", grid},
+        {"weight_gradient", grid}}},
+      {"traffic", {{1, 10}}},
+      {"passes", 2}};
+  const MeasuredSpeeds measured =
+      cluster_from_json(boxes.dump(), "boxes.json").gpu.measured;
+  EXPECT_TRUE(measured.products.empty());
+  EXPECT_FALSE(measured.products_8bit);
+  ASSERT_TRUE(measured.products_16bit);
+  const auto at = [&](double tokens, double out, double in) {
+    return speed_at(
+        measured.products_16bit->weight_gradient,
+        std::array{tokens, out, in});
+  };
+  constexpr double rounding = 1;
+  EXPECT_NEAR(at(10, 1, 4), 2e12, rounding);
+  EXPECT_NEAR(at(1000, 4, 1), 7e12, rounding);
+  EXPECT_NEAR(at(1000, 4, 4), 16e12, rounding);
+  EXPECT_NEAR(at(1e6, 100, 100), 16e12, rounding) << "the largest";
+  EXPECT_NEAR(at(1, 0.1, 1), 1e12, rounding) << "the smallest";
+  EXPECT_NEAR(at(10, 4, 2), std::sqrt(3e12 * 4e12), rounding);
+  const double product = 2.0 * 3 * 4 * 5 * 6 * 7 * 16;
+  EXPECT_NEAR(at(100, 2, 2), 1e12 * std::pow(product, 1.0 / 8), rounding);
+  for (const nlohmann::json& wrong :
+       {nlohmann::json{{{1, 2}, {3, 4}}},
+        {{{1, 2}, {3, 4}}, {{5, 6}, {7}}},
+        {{{1, 2}, {3, 4}}, {{5, 6}, {7, 0}}},
+        {{{1, 2}, {3, 4}}, {{5, 6}, 7}}}) {
+    boxes["gpu"]["measured"]["products_16bit"]["forward"] = wrong;
+    EXPECT_THAT(
+        [&] { cluster_from_json(boxes.dump(), "boxes.json"); },
+        ::testing::ThrowsMessage<ConfigError>(
+            ::testing::HasSubstr("gpu.measured.products_16bit.forward")))
+        << wrong;
+  }
+  boxes["gpu"]["measured"]["products_16bit"]["tokens"] = {10, 10};
+  EXPECT_THAT(
+      [&] { cluster_from_json(boxes.dump(), "boxes.json"); },
+      ::testing::ThrowsMessage<ConfigError>(
+          ::testing::HasSubstr("gpu.measured.products_16bit.tokens")));
 }
 
 TEST(PlanCluster, KnowsThoseThatComeWithIt) {
