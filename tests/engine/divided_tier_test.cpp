@@ -1,8 +1,10 @@
 #include "zero/internal/divided_tier.h"
+#include "engine/tier_that_writes_down.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,21 @@ TEST(DividedTier, FillsOnePlaceAfterTheOther) {
   }
   tier->settle();
   EXPECT_EQ(tier->acquire(4).weights[99].item<float>(), 5);
+}
+
+TEST(DividedTier, TheFirstOfTheSecondPlaceComesWhileTheFirstPlaceIsUsed) {
+  testing::AskedFor asked;
+  std::vector<TierPlace> places;
+  places.push_back({make_memory_tier(MemoryOf::device), 10});
+  places.push_back({std::make_unique<testing::TierThatWritesDown>(asked), 0});
+  const auto tier = make_divided_tier(std::move(places));
+  for (const int bucket : {3, 2, 1, 0}) { // two for each place
+    tier->put(bucket, shard_of(5, bucket));
+  }
+  for (const int bucket : {3, 2}) {
+    (void)tier->acquire(bucket);
+    EXPECT_EQ(asked.prefetched, std::vector<int>{1});
+  }
 }
 
 } // namespace

@@ -153,6 +153,7 @@ TEST(OverlapGpu, StatesOfTheLastLayersVisitWhileTheFirstCompute) {
       [](const distributed::World& world) {
         json half = visiting_states;
         half["offload_optimizer"]["ratio"] = 0.5;
+        half["offload_optimizer"]["buffer_count"] = 2; // fewer than visitors
         auto [engine, optimizer, loader, schedule] = training_of(world, half);
         const at::Tensor input = at::randn({131072, width}, at::kCUDA);
         const auto steps = [&, &engine = engine] {

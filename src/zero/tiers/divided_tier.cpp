@@ -1,5 +1,6 @@
 #include "zero/internal/divided_tier.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -21,12 +22,24 @@ class DividedTier final : public ShardTier {
       ++i;
     }
     places_[i].elements -= elements;
-    tier_of_[bucket] = places_[i].tier.get();
-    places_[i].tier->put(bucket, std::move(tensors));
+    ShardTier* const tier = places_[i].tier.get();
+    tier_of_[bucket] = tier;
+    const auto seen = std::ranges::find(first_of_each_, tier, &First::tier);
+    if (seen == first_of_each_.end()) {
+      first_of_each_.push_back({bucket, tier});
+    }
+    tier->put(bucket, std::move(tensors));
   }
 
   void prefetch(int bucket) override { tier_of_.at(bucket)->prefetch(bucket); }
+  /// Buckets are used in the order of put(). While those of the first place
+  /// are, the first ones of the others come near.
   ShardTensors acquire(int bucket) override {
+    if (bucket == first_of_each_.front().bucket) {
+      for (const First& first : first_of_each_) {
+        first.tier->prefetch(first.bucket);
+      }
+    }
     return tier_of_.at(bucket)->acquire(bucket);
   }
   ShardTensors acquire_blank(int bucket) override {
@@ -54,8 +67,15 @@ class DividedTier final : public ShardTier {
   }
 
  private:
+  /// The bucket that a place was given first.
+  struct First {
+    int bucket = 0;
+    ShardTier* tier = nullptr;
+  };
+
   std::vector<TierPlace> places_; ///< with the room that is left
   std::map<int, ShardTier*> tier_of_;
+  std::vector<First> first_of_each_;
 };
 
 } // namespace
