@@ -61,8 +61,8 @@ void BatchRun::execute(const Instruction& instruction) {
     case Op::load_micro_batch:
       return load(buffer, chunk);
     case Op::receive_activation:
-      due_.push_back(instruction);
-      return ask_ahead();
+      buffer.activation.emplace(links.previous->receive());
+      return;
     case Op::forward:
       return forward(buffer, chunk);
     case Op::send_activation:
@@ -115,37 +115,10 @@ void BatchRun::load(Buffer& buffer, int chunk) {
   }
 }
 
-void BatchRun::ask_ahead() {
-  while (!due_.empty()) {
-    const auto chunk = static_cast<std::size_t>(due_.front().chunk);
-    Channel& previous = *parts_.links[chunk].previous;
-    if (previous.awaits_announcement()) {
-      return previous.expect_announcement();
-    }
-    ask_next();
-  }
-}
-
-void BatchRun::ask_next() {
-  const Instruction next = due_.front();
-  due_.pop_front();
-  buffers_[static_cast<std::size_t>(next.buffer)].activation.emplace(
-      parts_.links[static_cast<std::size_t>(next.chunk)].previous->receive());
-}
-
-Tensors BatchRun::take_activation(Buffer& buffer) {
-  while (!buffer.activation) {
-    ask_next();
-  }
-  ask_ahead();
-  Tensors tensors = buffer.activation->wait();
-  buffer.activation.reset();
-  return tensors;
-}
-
 void BatchRun::forward(Buffer& buffer, int chunk) {
-  if (!parts_.module.is_first(chunk)) {
-    buffer.inputs = take_activation(buffer);
+  if (buffer.activation) {
+    buffer.inputs = buffer.activation->wait();
+    buffer.activation.reset();
   }
   const bool is_last = parts_.module.is_last(chunk);
   if (schedule_.splits_backward) {

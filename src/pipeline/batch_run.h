@@ -7,7 +7,6 @@
 #include <cairn/pipeline/executor.h>
 #include <torch/csrc/autograd/function.h>
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -67,12 +66,6 @@ class BatchRun {
 
   void execute(const Instruction& instruction);
   void load(Buffer& buffer, int chunk);
-  /// Asks for the activations that are due, in their order, as far as the host
-  /// does not have to wait for an announcement.
-  void ask_ahead();
-  void ask_next();
-  /// The activation of a buffer, for which the host may have to wait.
-  Tensors take_activation(Buffer& buffer);
   void forward(Buffer& buffer, int chunk);
   void send_activation(Buffer& buffer, Channel& next);
   void backward(Buffer& buffer, int chunk);
@@ -91,7 +84,6 @@ class BatchRun {
   const NextMicroBatch& next_;
   const Wanted wanted_;
   std::vector<Buffer> buffers_;
-  std::deque<Instruction> due_; ///< activations to ask for
   std::vector<std::pair<at::Tensor, at::Tensor>> tied_gradients_;
   at::Tensor loss_sums_; ///< sums of the loss and of its parts
   std::vector<Tensors> outputs_;

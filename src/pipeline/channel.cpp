@@ -3,8 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/ScalarType.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,14 +55,6 @@ Layouts layouts_from(std::span<const std::int64_t> words, int peer) {
   return layouts;
 }
 
-std::optional<c10::Stream> stream_beside(at::Device device) {
-  if (device.is_cpu()) {
-    return std::nullopt;
-  }
-  const c10::impl::VirtualGuardImpl devices(device.type());
-  return devices.getStreamFromGlobalPool(device, /*isHighPriority=*/true);
-}
-
 std::string text_of(const Layouts& layouts) {
   std::vector<std::string> texts;
   for (const TensorLayout& each : layouts) {
@@ -114,19 +104,6 @@ void Outbox::finish() {
   pending_.clear();
 }
 
-Channel::Channel(
-    Ways ways,
-    int peer,
-    at::Device device,
-    Announce announce,
-    Outbox& outbox)
-    : ways_(std::move(ways)),
-      peer_(peer),
-      device_(device),
-      announce_(announce),
-      outbox_(&outbox),
-      beside_(stream_beside(device)) {}
-
 void Channel::begin_batch() {
   sent_in_batch_ = received_in_batch_ = false;
 }
@@ -162,35 +139,21 @@ void Channel::announce(const Layouts& layouts) {
   sent_ = layouts;
 }
 
-bool Channel::awaits_announcement() const {
-  const bool silent = received_ &&
-      (announce_ == Announce::once ||
-       (announce_ == Announce::each_batch && received_in_batch_));
-  return !silent;
-}
-
-void Channel::expect_announcement() {
-  if (awaits_announcement() && !expected_) {
-    expected_ = ask_for_words(1);
-  }
-}
-
 void Channel::hear_announcement() {
-  expect_announcement();
-  received_in_batch_ = true;
-  if (!expected_) {
+  const bool in_batch = std::exchange(received_in_batch_, true);
+  if (received_ &&
+      (announce_ == Announce::once ||
+       (announce_ == Announce::each_batch && in_batch))) {
     return;
   }
-  distributed::Pending first = std::move(*expected_);
-  expected_.reset();
-  const std::int64_t count = read_words(std::move(first))[0];
+  const std::int64_t count = receive_words(1)[0];
   if (count == as_before && received_) {
     return;
   }
   if (count < 1 || count > most_words) {
     refuse_words(peer_);
   }
-  received_ = layouts_from(read_words(ask_for_words(count - 1)), peer_);
+  received_ = layouts_from(receive_words(count - 1), peer_);
 }
 
 Arriving Channel::receive() {
@@ -199,33 +162,22 @@ Arriving Channel::receive() {
 }
 
 void Channel::send_words(const std::vector<std::int64_t>& words) {
-  const at::Tensor host = at::tensor(words, at::kLong);
-  if (!beside_) {
-    outbox_->add(ways_.activations.send(host.to(device_), peer_));
-    return;
-  }
-  const c10::impl::VirtualGuardImpl devices(device_.type());
-  const c10::Stream waits = devices.getStream(beside_->device());
-  const c10::StreamGuard beside(*beside_);
-  const at::Tensor there = host.to(device_);
-  // The outbox waits on the other stream before it lets go of the words.
-  there.record_stream(waits);
-  outbox_->add(ways_.activations.send(there, peer_));
+  outbox_->add(
+      ways_.activations.send(at::tensor(words, at::kLong).to(device_), peer_));
 }
 
-distributed::Pending Channel::ask_for_words(std::int64_t count) const {
-  const c10::OptionalStreamGuard beside(beside_);
-  return ways_.activations.recv(
-      at::empty({count}, at::TensorOptions().dtype(at::kLong).device(device_)),
-      peer_);
-}
-
-std::vector<std::int64_t> Channel::read_words(
-    distributed::Pending words) const {
-  const c10::OptionalStreamGuard beside(beside_);
-  const at::Tensor here = words.wait().cpu();
-  const auto* data = here.const_data_ptr<std::int64_t>();
-  return {data, data + here.numel()};
+std::vector<std::int64_t> Channel::receive_words(std::int64_t count) {
+  const at::Tensor words =
+      ways_.activations
+          .recv(
+              at::empty(
+                  {count},
+                  at::TensorOptions().dtype(at::kLong).device(device_)),
+              peer_)
+          .wait()
+          .cpu();
+  const auto* data = words.const_data_ptr<std::int64_t>();
+  return {data, data + count};
 }
 
 void Channel::send_gradients(const Tensors& tensors) {

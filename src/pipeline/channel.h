@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/pipeline/pipeline_module.h>
 
@@ -47,9 +46,9 @@ class Outbox {
   std::deque<distributed::Pending> pending_;
 };
 
-/// The ways between two stages. On GPUs the messages of a group go one after
+/// The two ways between stages. On GPUs the messages of a group go one after
 /// the other, so activations and gradients, which do not wait for each other,
-/// have a group each; so has each lane of links (lanes.h).
+/// have a group each.
 struct Ways {
   distributed::ProcessGroup activations;
   distributed::ProcessGroup gradients; ///< of the same ranks
@@ -63,17 +62,18 @@ class Channel {
       int peer,
       at::Device device,
       Announce announce,
-      Outbox& outbox);
+      Outbox& outbox)
+      : ways_(std::move(ways)),
+        peer_(peer),
+        device_(device),
+        announce_(announce),
+        outbox_(&outbox) {}
 
   /// Begins a batch, on both sides.
   void begin_batch();
 
   /// Sends tensors, announcing them first where needed. Returns at once.
   void send(const Tensors& tensors);
-  /// True if receive() would wait until the sender has announced the tensors.
-  bool awaits_announcement() const;
-  /// Lets the announcement arrive that the next receive() waits for.
-  void expect_announcement();
   /// Starts to receive. Waits until the sender has announced the tensors, if it
   /// has to, but not for the tensors themselves. Tensors that required a
   /// gradient on the sender do so here.
@@ -89,8 +89,7 @@ class Channel {
   void hear_announcement();
   void put(const distributed::ProcessGroup& way, const Tensors& tensors);
   Arriving take(const distributed::ProcessGroup& way, const Layouts& layouts);
-  distributed::Pending ask_for_words(std::int64_t count) const;
-  std::vector<std::int64_t> read_words(distributed::Pending words) const;
+  std::vector<std::int64_t> receive_words(std::int64_t count);
   void send_words(const std::vector<std::int64_t>& words);
 
   Ways ways_;
@@ -100,10 +99,6 @@ class Channel {
   Outbox* outbox_;
   std::optional<Layouts> sent_;     ///< as the other side knows them
   std::optional<Layouts> received_; ///< as the other side announced them
-  std::optional<distributed::Pending> expected_; ///< first announced word
-  /// A GPU's stream for announcements, which the host waits for: they do not
-  /// queue behind passes.
-  std::optional<c10::Stream> beside_;
   bool sent_in_batch_ = false;
   bool received_in_batch_ = false;
 };

@@ -16,10 +16,10 @@ struct ScheduleLoad {
   std::vector<int> buffers;
 };
 
-/// Goes through a schedule. Throws UsageError naming stage and instruction if a
-/// stage uses missing tensors, does something twice or never, takes a buffer in
-/// use, asks for messages in another order than they are sent in, or if stages
-/// wait for each other for ever.
+/// Goes through a schedule as if every message blocked both its ends. Throws
+/// UsageError naming stage and instruction if a stage uses missing tensors,
+/// does something twice or never, takes a buffer in use, or if stages wait for
+/// each other for ever.
 ScheduleLoad check(const Schedule& schedule);
 
 } // namespace cairn::pipeline

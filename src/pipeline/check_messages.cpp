@@ -5,11 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <compare>
-#include <cstddef>
 #include <optional>
-#include <set>
-#include <utility>
 #include <vector>
 
 namespace cairn::pipeline {
@@ -23,7 +19,7 @@ struct Message {
   int from = 0;
   int to = 0;
   int part = 0; ///< part of the model that it comes from
-  auto operator<=>(const Message&) const = default;
+  bool operator==(const Message&) const = default;
 
   std::string text() const {
     static constexpr const char* names[] = {
@@ -41,65 +37,40 @@ struct Message {
   }
 };
 
-/// A step of a stage that has to do with messages. Sending an activation or a
-/// gradient, and asking for one, does not keep a stage from going on; a pass
-/// waits until what it needs has been sent. Tied weights and their gradients
-/// are exchanged: both stages wait for each other.
-struct Step {
-  enum class Kind { send, ask, need, exchange };
-  Kind kind{};
-  Message message;
-};
-using Steps = std::vector<Step>;
-
-/// The step of an instruction that concerns one neighbour; none for another
+/// The activation or gradient that an instruction sends to the part of the
+/// model after or before it, or receives from there; none for another
 /// instruction.
-std::optional<Step> neighbour_step(
+std::optional<Message> neighbour_message(
     const Instruction& instruction,
     int stage,
-    const Schedule& schedule) {
-  const int stages = static_cast<int>(schedule.stages.size());
+    int stages) {
   const int part = instruction.chunk * stages + stage;
-  const bool first = part == 0;
-  const bool last = part + 1 == stages * schedule.chunks;
-  const auto step =
-      [&](Step::Kind kind, Cargo cargo, int from_part, int to_part) {
-        return Step{
-            kind,
-            {.cargo = cargo,
-             .micro_batch = instruction.micro_batch,
-             .from = (from_part + stages) % stages,
-             .to = (to_part + stages) % stages,
-             .part = from_part}};
-      };
-  using enum Step::Kind;
+  const auto message = [&](Cargo cargo, int from_part, int to_part) {
+    return Message{
+        .cargo = cargo,
+        .micro_batch = instruction.micro_batch,
+        .from = (from_part + stages) % stages,
+        .to = (to_part + stages) % stages,
+        .part = from_part};
+  };
   switch (instruction.op) {
     case Op::receive_activation:
-      return step(ask, Cargo::activation, part - 1, part);
-    case Op::forward:
-      return first
-          ? std::nullopt
-          : std::optional(step(need, Cargo::activation, part - 1, part));
+      return message(Cargo::activation, part - 1, part);
     case Op::send_activation:
-      return step(send, Cargo::activation, part, part + 1);
+      return message(Cargo::activation, part, part + 1);
     case Op::receive_gradient:
-      return step(ask, Cargo::gradient, part + 1, part);
-    case Op::backward:
-      return last ? std::nullopt
-                  : std::optional(step(need, Cargo::gradient, part + 1, part));
+      return message(Cargo::gradient, part + 1, part);
     case Op::send_gradient:
-      return step(send, Cargo::gradient, part, part - 1);
+      return message(Cargo::gradient, part, part - 1);
     default:
       return std::nullopt;
   }
 }
 
 /// Adds what an instruction exchanges with all stages that share weights.
-void add_tied(Op op, int stage, int stages, Steps& steps) {
+void add_tied(Op op, int stage, int stages, std::vector<Message>& messages) {
   const auto add = [&](Cargo cargo, int from, int to) {
-    steps.push_back(
-        {Step::Kind::exchange,
-         {.cargo = cargo, .from = from, .to = to, .part = from}});
+    messages.push_back({.cargo = cargo, .from = from, .to = to, .part = from});
   };
   switch (op) {
     case Op::receive_tied_gradients:
@@ -125,129 +96,54 @@ void add_tied(Op op, int stage, int stages, Steps& steps) {
   }
 }
 
-Steps steps_of(const Schedule& schedule, int stage) {
-  Steps result;
+/// Messages of a stage, in the order in which it takes part in them.
+std::vector<Message> messages_of(const Schedule& schedule, int stage) {
+  const int stages = static_cast<int>(schedule.stages.size());
+  std::vector<Message> result;
   for (const Instruction& each :
        schedule.stages[static_cast<std::size_t>(stage)]) {
-    if (const auto step = neighbour_step(each, stage, schedule)) {
-      result.push_back(*step);
+    if (const auto message = neighbour_message(each, stage, stages)) {
+      result.push_back(*message);
     }
-    add_tied(each.op, stage, static_cast<int>(schedule.stages.size()), result);
+    add_tied(each.op, stage, stages, result);
   }
   return result;
 }
-
-/// The messages of one cargo that a stage sends or asks for, in order.
-std::vector<Message> in_order(
-    const Steps& steps,
-    Step::Kind kind,
-    Cargo cargo) {
-  std::vector<Message> result;
-  for (const Step& each : steps) {
-    if (each.kind == kind && each.message.cargo == cargo) {
-      result.push_back(each.message);
-    }
-  }
-  return result;
-}
-
-/// Messages of one way arrive in the order in which they are sent, whatever the
-/// receiver expects.
-void check_order(
-    const Schedule& schedule,
-    const Steps& sender,
-    const Steps& receiver,
-    Cargo cargo) {
-  const auto sent = in_order(sender, Step::Kind::send, cargo);
-  const auto asked = in_order(receiver, Step::Kind::ask, cargo);
-  const auto [one, other] = std::ranges::mismatch(sent, asked);
-  if (one == sent.end() && other == asked.end()) {
-    return;
-  }
-  throw UsageError(
-      {.what = "messages are not asked for in the order in which they are sent",
-       .where = fmt::format("schedule {}", schedule.name),
-       .values = fmt::format(
-           "sent: {}; asked for: {}",
-           one == sent.end() ? "nothing more" : one->text(),
-           other == asked.end() ? "nothing more" : other->text()),
-       .remedy = "make schedules with with_messages()"});
-}
-
-/// Lets all stages go as far as they can.
-class Run {
- public:
-  explicit Run(const std::vector<Steps>& stages)
-      : stages_(stages), next_(stages.size()) {
-    bool moved = true;
-    while (moved) {
-      moved = false;
-      for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-        while (advance(stage)) {
-          moved = true;
-        }
-      }
-    }
-  }
-
-  /// The step at which a stage waits for ever; null if it comes to its end.
-  const Step* waiting(std::size_t stage) const {
-    return next_[stage] == stages_[stage].size()
-        ? nullptr
-        : &stages_[stage][next_[stage]];
-  }
-
- private:
-  bool advance(std::size_t stage) {
-    const Step* step = waiting(stage);
-    if (step == nullptr) {
-      return false;
-    }
-    const Message& message = step->message;
-    if (step->kind == Step::Kind::need && !sent_.contains(message)) {
-      return false;
-    }
-    if (step->kind == Step::Kind::exchange) {
-      const int other =
-          static_cast<int>(stage) == message.from ? message.to : message.from;
-      const Step* theirs = waiting(static_cast<std::size_t>(other));
-      if (theirs == nullptr || theirs->kind != Step::Kind::exchange ||
-          theirs->message != message) {
-        return false;
-      }
-      ++next_[static_cast<std::size_t>(other)];
-    }
-    if (step->kind == Step::Kind::send) {
-      sent_.insert(message);
-    }
-    ++next_[stage];
-    return true;
-  }
-
-  const std::vector<Steps>& stages_;
-  std::vector<std::size_t> next_;
-  std::set<Message> sent_;
-};
 
 } // namespace
 
 void check_messages(const Schedule& schedule) {
-  const std::size_t count = schedule.stages.size();
-  std::vector<Steps> stages;
-  for (std::size_t stage = 0; stage < count; ++stage) {
-    stages.push_back(steps_of(schedule, static_cast<int>(stage)));
+  const int stages = static_cast<int>(schedule.stages.size());
+  // The messages are in reverse: the next one is last.
+  std::vector<std::vector<Message>> waiting;
+  std::vector<int> moving;
+  for (int stage = 0; stage < stages; ++stage) {
+    auto& mine = waiting.emplace_back(messages_of(schedule, stage));
+    std::reverse(mine.begin(), mine.end());
+    moving.push_back(stage);
   }
-  for (std::size_t stage = 0; stage < count; ++stage) {
-    const std::size_t next = (stage + 1) % count;
-    check_order(schedule, stages[stage], stages[next], Cargo::activation);
-    check_order(schedule, stages[next], stages[stage], Cargo::gradient);
+  while (!moving.empty()) {
+    auto& mine = waiting[static_cast<std::size_t>(moving.back())];
+    if (mine.empty()) {
+      moving.pop_back();
+      continue;
+    }
+    const Message next = mine.back();
+    const int other = moving.back() == next.from ? next.to : next.from;
+    auto& theirs = waiting[static_cast<std::size_t>(other)];
+    if (!theirs.empty() && theirs.back() == next) {
+      mine.pop_back();
+      theirs.pop_back();
+      moving.push_back(other);
+    } else {
+      moving.pop_back();
+    }
   }
-  const Run run(stages);
   std::vector<std::string> stuck;
-  for (std::size_t stage = 0; stage < count; ++stage) {
-    if (const Step* step = run.waiting(stage)) {
-      stuck.push_back(
-          fmt::format("stage {} at {}", stage, step->message.text()));
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto& left = waiting[static_cast<std::size_t>(stage)];
+    if (!left.empty()) {
+      stuck.push_back(fmt::format("stage {} at {}", stage, left.back().text()));
     }
   }
   if (!stuck.empty()) {

@@ -2,9 +2,7 @@
 
 #include "pipeline/batch_run.h"
 #include "pipeline/check.h"
-#include "pipeline/lanes.h"
 
-#include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -46,85 +44,37 @@ struct Executor::State {
       ExecutorOptions given)
       : module(the_module),
         group(std::move(pipeline)),
+        // Every stage makes the second group here, at the same time.
+        gradients(group.size() > 1 ? group.split(0) : group),
         options(std::move(given)),
-        ways(make_ways()),
-        training(neighbours()),
-        evaluation(neighbours()),
-        ties(module, [this](int stage) {
-          return channel_to(stage, {.activations = group, .gradients = group});
-        }) {}
+        training(links()),
+        evaluation(links()),
+        ties(module, [this](int stage) { return channel_to(stage); }) {}
 
-  /// Makes the ways of each lane. Every stage makes the groups here, at the
-  /// same time. The group itself carries activations of the first lane: what
-  /// else goes over it comes after them.
-  std::vector<Ways> make_ways() const {
-    std::vector<Ways> result;
-    const int count = lanes(module.stages(), module.chunks());
-    for (int lane = 0; lane < count; ++lane) {
-      result.push_back(
-          {.activations = lane == 0 ? group : group.split(0),
-           .gradients = group.split(0)});
-    }
-    return result;
-  }
-
-  Channel channel_to(int stage, Ways over) {
+  Channel channel_to(int stage) {
     return Channel(
-        std::move(over),
+        {.activations = group, .gradients = gradients},
         stage,
         options.device,
         module.announce(),
         outbox);
   }
-  const Ways& ways_of(int link) const {
-    return ways[static_cast<std::size_t>(lane_of(link, module.stages()))];
-  }
   /// Neighbours of each chunk. The last stage's chunk is followed by the first
   /// stage's next one.
-  std::vector<Links> neighbours() {
+  std::vector<Links> links() {
     const int stages = module.stages();
-    const int previous = (module.stage() + stages - 1) % stages;
-    const int next = (module.stage() + 1) % stages;
     std::vector<Links> result;
     for (int chunk = 0; chunk < module.chunks(); ++chunk) {
       Links& each = result.emplace_back();
       if (!module.is_first(chunk)) {
-        each.previous.emplace(channel_to(previous, ways_of(previous)));
+        each.previous.emplace(
+            channel_to((module.stage() + stages - 1) % stages));
       }
       if (!module.is_last(chunk)) {
-        each.next.emplace(channel_to(next, ways_of(module.stage())));
+        each.next.emplace(channel_to((module.stage() + 1) % stages));
       }
     }
     return result;
-  }
-
-  /// Sends one word over each link in each direction. NCCL connects two ranks
-  /// in their first call, where the host waits for the other rank: that must
-  /// not happen where a message is asked for ahead. The links of a lane have no
-  /// stage in common, so going by lanes no stage waits in a circle.
-  void connect_links() {
-    const int stages = module.stages();
-    for (std::size_t lane = 0; lane < ways.size(); ++lane) {
-      for (int link = 0; link < links(stages, module.chunks()); ++link) {
-        if (static_cast<std::size_t>(lane_of(link, stages)) == lane) {
-          const int next = (link + 1) % stages;
-          send_word(ways[lane].activations, link, next);
-          send_word(ways[lane].gradients, next, link);
-        }
-      }
-    }
-  }
-  void send_word(const distributed::ProcessGroup& way, int from, int to) const {
-    const auto word = [this] {
-      return at::zeros(
-          {1},
-          at::TensorOptions().dtype(at::kByte).device(options.device));
-    };
-    if (module.stage() == from) {
-      way.send(word(), to).wait();
-    } else if (module.stage() == to) {
-      way.recv(word(), from).wait();
-    }
   }
 
   const Schedule& training_schedule(int micro_batches) {
@@ -169,9 +119,7 @@ struct Executor::State {
   }
 
   /// Runs `work`. If it fails, the other stages hear of it at once instead of
-  /// waiting for messages that never come. The messages that `work` has asked
-  /// for outlive it: whoever drops one waits for it, and that ends only when
-  /// the others have heard.
+  /// waiting for messages that never come.
   template <typename Work>
   void together(const char* what, const Work& work) {
     try {
@@ -201,8 +149,8 @@ struct Executor::State {
 
   PipelineModule& module;
   distributed::ProcessGroup group;
+  distributed::ProcessGroup gradients; ///< the same ranks, for gradients
   ExecutorOptions options;
-  std::vector<Ways> ways; ///< by lane
   Outbox outbox;
   std::vector<Links> training;
   std::vector<Links> evaluation;
@@ -231,7 +179,6 @@ Executor::Executor(
   }
   state_ =
       std::make_unique<State>(module, std::move(pipeline), std::move(options));
-  state_->together("connect the stages", [&] { state_->connect_links(); });
   share_tied_weights();
 }
 
@@ -243,12 +190,12 @@ at::Tensor Executor::train_batch(
   State& s = *state_;
   const Schedule& schedule = s.training_schedule(micro_batches);
   at::Tensor loss;
-  BatchRun run(
-      {s.module, s.options.hooks, s.options.device, s.training, s.ties},
-      schedule,
-      next,
-      BatchRun::Wanted::losses);
   s.together("train_batch", [&] {
+    BatchRun run(
+        {s.module, s.options.hooks, s.options.device, s.training, s.ties},
+        schedule,
+        next,
+        BatchRun::Wanted::losses);
     run.run();
     s.most_live = std::max(s.most_live, run.most_live_activations());
     loss = s.agree_on(run.losses());
@@ -261,12 +208,12 @@ at::Tensor Executor::eval_batch(const NextMicroBatch& next, int micro_batches) {
   const Schedule& schedule = s.inference_schedule(micro_batches);
   const Evaluating evaluating(s.module);
   at::Tensor loss;
-  BatchRun run(
-      {s.module, s.options.hooks, s.options.device, s.evaluation, s.ties},
-      schedule,
-      next,
-      BatchRun::Wanted::losses);
   s.together("eval_batch", [&] {
+    BatchRun run(
+        {s.module, s.options.hooks, s.options.device, s.evaluation, s.ties},
+        schedule,
+        next,
+        BatchRun::Wanted::losses);
     run.run();
     loss = s.agree_on(run.losses());
   });
@@ -280,12 +227,12 @@ std::vector<Tensors> Executor::infer(
   const Schedule& schedule = s.inference_schedule(micro_batches);
   const Evaluating evaluating(s.module);
   std::vector<Tensors> outputs;
-  BatchRun run(
-      {s.module, s.options.hooks, s.options.device, s.evaluation, s.ties},
-      schedule,
-      next,
-      BatchRun::Wanted::outputs);
   s.together("infer", [&] {
+    BatchRun run(
+        {s.module, s.options.hooks, s.options.device, s.evaluation, s.ties},
+        schedule,
+        next,
+        BatchRun::Wanted::outputs);
     run.run();
     outputs = run.take_outputs();
   });

@@ -25,18 +25,6 @@ std::optional<Kind> pass_of(Op op) {
   }
 }
 
-/// The pass that a message is received for.
-std::optional<Kind> waiting_pass_of(Op op) {
-  switch (op) {
-    case Op::receive_activation:
-      return Kind::forward;
-    case Op::receive_gradient:
-      return Kind::backward;
-    default:
-      return std::nullopt;
-  }
-}
-
 void check_cost(double cost, const char* what) {
   if (!(cost >= 0) || !std::isfinite(cost)) {
     throw ConfigError(
@@ -62,9 +50,6 @@ class Clock {
     result_.live.resize(options.parts.size());
     for (auto& ends : ends_) {
       ends.assign(options.parts.size() * micro_batches_, not_yet);
-    }
-    for (auto& times : asked_at_) {
-      times.assign(options.parts.size() * micro_batches_, 0);
     }
   }
 
@@ -101,15 +86,10 @@ class Clock {
                                     : part.backward + part.weights;
   }
 
-  std::size_t place_of(std::size_t part, const Instruction& each) const {
-    return part * micro_batches_ + static_cast<std::size_t>(each.micro_batch);
-  }
   double& end_of(Kind kind, std::size_t part, const Instruction& each) {
-    return ends_[static_cast<std::size_t>(kind)][place_of(part, each)];
-  }
-  /// Time when a stage asks for the message that a pass needs.
-  double& asked_at(Kind kind, std::size_t part, const Instruction& each) {
-    return asked_at_[static_cast<std::size_t>(kind)][place_of(part, each)];
+    return ends_[static_cast<std::size_t>(kind)]
+                [part * micro_batches_ +
+                 static_cast<std::size_t>(each.micro_batch)];
   }
 
   /// Time when the inputs of the pass are there; `not_yet` if that is unknown.
@@ -117,9 +97,7 @@ class Clock {
     const auto after = [&](Kind needed, std::size_t there) {
       const double end = end_of(needed, there, each);
       const bool sent = there != part && stages_ > 1;
-      return end == not_yet || !sent
-          ? end
-          : std::max(end, asked_at(kind, part, each)) + options_.message;
+      return end == not_yet || !sent ? end : end + options_.message;
     };
     switch (kind) {
       case Kind::forward:
@@ -164,12 +142,9 @@ class Clock {
       return false;
     }
     const Instruction& each = program[next_[stage]];
-    const std::size_t part =
-        static_cast<std::size_t>(each.chunk) * stages_ + stage;
-    if (const auto kind = waiting_pass_of(each.op)) {
-      asked_at(*kind, part, each) = free_at_[stage];
-    }
     if (const auto kind = pass_of(each.op)) {
+      const std::size_t part =
+          static_cast<std::size_t>(each.chunk) * stages_ + stage;
       const double ready = ready_at(*kind, part, each);
       if (ready == not_yet) {
         return false;
@@ -200,7 +175,6 @@ class Clock {
   std::vector<int> most_; ///< live in all parts of a stage, so far
   /// End of each pass, by kind, part of the model and micro batch.
   std::vector<double> ends_[3];
-  std::vector<double> asked_at_[2]; ///< the same, of forward and backward
   Timeline result_;
 };
 

@@ -28,6 +28,12 @@ struct Transfer {
     }
     return result;
   }
+
+  /// Order of transfers after the same round. Gradients come first: they free
+  /// the buffer that the next activation takes. Then every other stage, so that
+  /// blocking messages go over all links at once, not down the line one after
+  /// the other.
+  std::pair<bool, std::size_t> rank() const { return {of_forward(), from % 2}; }
 };
 
 /// Writes the instructions of one stage.
@@ -38,20 +44,10 @@ class StageWriter {
         order_(&orders[stage]),
         stage_(stage),
         stages_(orders.size()),
-        asked_before_(order_->size() + 1),
         buffer_of_(items(), none) {
     for (auto& each : ready_) {
       each.assign(items(), false);
     }
-    for (auto& each : places_) {
-      each.assign(items(), order_->size());
-    }
-    for (std::size_t place = order_->size(); place-- > 0;) {
-      const Pass& pass = (*order_)[place];
-      places_[index(pass.kind)][at(pass)] = place;
-    }
-    ask_ahead(orders, Pass::Kind::backward);
-    ask_ahead(orders, Pass::Kind::forward);
     for (int micro_batch = 0; micro_batch < schedule.micro_batches;
          ++micro_batch) {
       if (stage == 0) {
@@ -68,7 +64,6 @@ class StageWriter {
   /// Runs the next pass and returns its message, if it has one.
   std::optional<Transfer> run() {
     const Pass pass = next();
-    ask(next_);
     if (++next_ == order_->size() && schedule_->trains) {
       program_.push_back({Op::receive_tied_gradients});
     }
@@ -118,14 +113,14 @@ class StageWriter {
     }
   }
 
-  /// Lets the pass that waits for the transfer run.
-  void arrive(const Transfer& transfer) {
+  void receive(const Transfer& transfer) {
     const Pass pass = transfer.wanted_by();
+    put(transfer.of_forward() ? Op::receive_activation : Op::receive_gradient,
+        pass);
     ready(pass.kind)[at(pass)] = true;
   }
 
   std::vector<Instruction> finish() {
-    ask(order_->size());
     if (schedule_->trains) {
       for (const Op op :
            {Op::send_tied_gradients, Op::step, Op::share_tied_weights}) {
@@ -140,64 +135,11 @@ class StageWriter {
   static constexpr int none = -1;
 
   const Pass& next() const { return (*order_)[next_]; }
-  bool is_first(const Pass& pass) const { return is_first(pass, stage_); }
-  bool is_last(const Pass& pass) const { return is_last(pass, stage_); }
-  static bool is_first(const Pass& pass, std::size_t stage) {
-    return stage == 0 && pass.chunk == 0;
+  bool is_first(const Pass& pass) const {
+    return stage_ == 0 && pass.chunk == 0;
   }
-  bool is_last(const Pass& pass, std::size_t stage) const {
-    return stage + 1 == stages_ && pass.chunk + 1 == schedule_->chunks;
-  }
-
-  /// The passes of this stage that wait for messages of a kind, in the order in
-  /// which the messages are sent.
-  std::vector<Pass> waiting_passes(const Orders& orders, Pass::Kind kind)
-      const {
-    const bool forward = kind == Pass::Kind::forward;
-    const std::size_t from =
-        (stage_ + (forward ? stages_ - 1 : std::size_t{1})) % stages_;
-    std::vector<Pass> result;
-    for (const Pass& pass : orders[from]) {
-      const bool ends = forward ? is_last(pass, from) : is_first(pass, from);
-      if (pass.kind == kind && !ends) {
-        result.push_back(Transfer{pass, from, stage_}.wanted_by());
-      }
-    }
-    return result;
-  }
-
-  /// Decides before which passes the messages of a kind are asked for. Each is
-  /// asked for before the pass that precedes the one that waits for it, and in
-  /// the order in which they are sent; a gradient not before its activation has
-  /// left.
-  void ask_ahead(const Orders& orders, Pass::Kind kind) {
-    const std::vector<Pass> passes = waiting_passes(orders, kind);
-    std::vector<std::size_t> latest;
-    for (const Pass& pass : passes) {
-      const std::size_t place = places_[index(kind)][at(pass)];
-      latest.push_back(place == 0 ? 0 : place - 1);
-    }
-    for (std::size_t i = passes.size(); i-- > 1;) {
-      latest[i - 1] = std::min(latest[i - 1], latest[i]);
-    }
-    std::size_t earliest = 0;
-    for (std::size_t i = 0; i < passes.size(); ++i) {
-      if (kind == Pass::Kind::backward) {
-        const auto& sent = places_[index(Pass::Kind::forward)];
-        earliest = std::max(earliest, sent[at(passes[i])] + 1);
-      }
-      const std::size_t place =
-          std::min(std::max(earliest, latest[i]), order_->size());
-      asked_before_[place].push_back(passes[i]);
-    }
-  }
-
-  void ask(std::size_t place) {
-    for (const Pass& pass : asked_before_[place]) {
-      put(pass.kind == Pass::Kind::forward ? Op::receive_activation
-                                           : Op::receive_gradient,
-          pass);
-    }
+  bool is_last(const Pass& pass) const {
+    return stage_ + 1 == stages_ && pass.chunk + 1 == schedule_->chunks;
   }
 
   std::size_t items() const {
@@ -231,11 +173,6 @@ class StageWriter {
   std::size_t stage_;
   std::size_t stages_;
   std::size_t next_ = 0;
-  /// Places of passes in the order, by kind, chunk and micro batch; its end for
-  /// a pass that is not there.
-  std::vector<std::size_t> places_[3];
-  /// Passes whose messages are asked for before each pass, and at the end.
-  std::vector<std::vector<Pass>> asked_before_;
   /// True if the inputs of a pass are there, by kind of pass, chunk and micro
   /// batch.
   std::vector<bool> ready_[3];
@@ -277,7 +214,7 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
   }
 }
 
-/// Lets every stage that can make a pass do so; returns their messages.
+/// Lets every stage that can make a pass do so; returns the messages, in order.
 std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
   std::vector<std::size_t> ready;
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {
@@ -297,6 +234,10 @@ std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
          .remedy = "order the passes so that each comes after those it needs "
                    "on the neighbouring stages"});
   }
+  std::stable_sort(
+      transfers.begin(),
+      transfers.end(),
+      [](const Transfer& a, const Transfer& b) { return a.rank() < b.rank(); });
   return transfers;
 }
 
@@ -322,7 +263,7 @@ Schedule with_messages(
   while (!std::all_of(writers.begin(), writers.end(), done)) {
     for (const Transfer& transfer : run_round(writers)) {
       writers[transfer.from].send(transfer);
-      writers[transfer.to].arrive(transfer);
+      writers[transfer.to].receive(transfer);
     }
   }
   for (StageWriter& writer : writers) {

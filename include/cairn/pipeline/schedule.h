@@ -11,8 +11,6 @@ namespace cairn::pipeline {
 /// to the one before.
 enum class Op {
   load_micro_batch,
-  /// Asks for the activation; forward waits for it. The same holds for
-  /// receive_gradient and backward.
   receive_activation,
   forward,
   send_activation,
@@ -103,10 +101,9 @@ struct Pass {
 };
 
 /// Completes an order of passes for each stage with messages and buffer
-/// numbers. Each message leaves right after the pass that it comes from. It is
-/// asked for before the pass that precedes the one that needs it, so that it
-/// arrives beside that pass, and in the order in which the messages of the same
-/// kind leave the neighbour. If there are passes for weights, backward is
+/// numbers. Each message comes right after the pass that it comes from, in one
+/// order for all stages, so that even a sender that blocks until it is heard
+/// waits for nobody in a circle. If there are passes for weights, backward is
 /// split. Throws UsageError if the passes wait for each other in a circle.
 Schedule with_messages(
     std::string name,

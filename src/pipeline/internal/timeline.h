@@ -30,8 +30,7 @@ struct TimedPass {
 };
 
 /// Times of a schedule, if every stage goes through its passes in order, each
-/// as soon as its inputs are there. A message starts when it has been made and
-/// the receiver has ended the passes before it asks for it.
+/// as soon as its inputs are there.
 struct Timeline {
   std::vector<std::vector<TimedPass>> stages; ///< empty unless passes are kept
   double length = 0;                          ///< end of the last pass of all
