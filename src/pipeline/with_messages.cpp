@@ -29,10 +29,10 @@ struct Transfer {
     return result;
   }
 
-  /// Order of transfers after the same round. Gradients come first: they free
-  /// the buffer that the next activation takes. Then every other stage, so that
-  /// blocking messages go over all links at once, not down the line one after
-  /// the other.
+  /// Order of transfers that wait for the end of a round. Gradients come first:
+  /// they free the buffer that the next activation takes. Then every other
+  /// stage, so that blocking messages go over all links at once, not down the
+  /// line one after the other.
   std::pair<bool, std::size_t> rank() const { return {of_forward(), from % 2}; }
 };
 
@@ -60,6 +60,8 @@ class StageWriter {
   bool is_ready() const {
     return !done() && ready_[index(next().kind)][at(next())];
   }
+
+  bool goes_backward() const { return next().kind != Pass::Kind::forward; }
 
   /// Runs the next pass and returns its message, if it has one.
   std::optional<Transfer> run() {
@@ -214,18 +216,23 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
   }
 }
 
-/// Lets every stage that can make a pass do so; returns the messages, in order.
-std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
+void deliver(std::vector<StageWriter>& writers, const Transfer& transfer) {
+  writers[transfer.from].send(transfer);
+  writers[transfer.to].receive(transfer);
+}
+
+/// Lets every stage that can make a pass do so, and delivers their messages:
+/// in one order for all stages, so that even a sender that blocks until it is
+/// heard waits for nobody in a circle. An activation is asked for before the
+/// backward pass that its receiver makes in the same round, and so arrives
+/// beside that pass.
+void run_round(std::vector<StageWriter>& writers) {
   std::vector<std::size_t> ready;
+  std::vector<bool> goes_backward(writers.size());
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {
     if (writers[stage].is_ready()) {
       ready.push_back(stage);
-    }
-  }
-  std::vector<Transfer> transfers;
-  for (const std::size_t stage : ready) {
-    if (auto transfer = writers[stage].run()) {
-      transfers.push_back(*transfer);
+      goes_backward[stage] = writers[stage].goes_backward();
     }
   }
   if (ready.empty()) {
@@ -234,11 +241,26 @@ std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
          .remedy = "order the passes so that each comes after those it needs "
                    "on the neighbouring stages"});
   }
+  std::vector<Transfer> transfers;
+  for (const std::size_t stage : ready) {
+    const auto transfer = writers[stage].run();
+    if (!transfer) {
+      continue;
+    }
+    if (transfer->of_forward() && transfer->to > stage &&
+        goes_backward[transfer->to]) {
+      deliver(writers, *transfer);
+    } else {
+      transfers.push_back(*transfer);
+    }
+  }
   std::stable_sort(
       transfers.begin(),
       transfers.end(),
       [](const Transfer& a, const Transfer& b) { return a.rank() < b.rank(); });
-  return transfers;
+  for (const Transfer& transfer : transfers) {
+    deliver(writers, transfer);
+  }
 }
 
 } // namespace
@@ -261,10 +283,7 @@ Schedule with_messages(
   }
   const auto done = [](const StageWriter& writer) { return writer.done(); };
   while (!std::all_of(writers.begin(), writers.end(), done)) {
-    for (const Transfer& transfer : run_round(writers)) {
-      writers[transfer.from].send(transfer);
-      writers[transfer.to].receive(transfer);
-    }
+    run_round(writers);
   }
   for (StageWriter& writer : writers) {
     schedule.buffers.push_back(writer.buffers());

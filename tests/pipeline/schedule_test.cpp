@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 /// The error of check(); empty if there is none.
 std::string complaint(const Schedule& schedule) {
@@ -128,6 +129,33 @@ TEST(Schedule, StagesSayWhatTheyNeedWhenTheyNeedIt) {
           Instruction{forward, 0, 0}));
 }
 
+TEST(Schedule, ActivationsAreAskedForBeforeABackwardPass) {
+  using enum Op;
+  const Schedule schedule = one_forward_one_backward(2, 4);
+  std::vector<std::pair<Op, int>> order;
+  for (const Instruction& each : schedule.stages[1]) {
+    if (each.op == receive_activation || each.op == forward ||
+        each.op == backward) {
+      order.emplace_back(each.op, each.micro_batch);
+    }
+  }
+  EXPECT_THAT(
+      order,
+      ElementsAre(
+          Pair(receive_activation, 0),
+          Pair(forward, 0),
+          Pair(receive_activation, 1),
+          Pair(backward, 0),
+          Pair(forward, 1),
+          Pair(receive_activation, 2),
+          Pair(backward, 1),
+          Pair(forward, 2),
+          Pair(receive_activation, 3),
+          Pair(backward, 2),
+          Pair(forward, 3),
+          Pair(backward, 3)));
+}
+
 TEST(Schedule, IsDrawnForPeople) {
   EXPECT_EQ(
       describe(one_forward_one_backward(4, 8)),
@@ -153,8 +181,8 @@ TEST(Schedule, IsDrawnForPeople) {
 }
 
 TEST(ScheduleCheck, SeesBlockingMessagesCross) {
-  // Micro batch 2 goes up while the gradient of 1 comes down. If both sides
-  // send first, nobody listens.
+  // Micro batch 2 goes up before the gradient of 1 comes down. If both sides
+  // listen first, nobody speaks.
   Schedule schedule = one_forward_one_backward(2, 3);
   auto& first = schedule.stages[0];
   const auto gradient =
@@ -162,12 +190,12 @@ TEST(ScheduleCheck, SeesBlockingMessagesCross) {
         return each.op == Op::receive_gradient && each.micro_batch == 1;
       });
   ASSERT_NE(gradient, first.end());
-  ASSERT_EQ((gradient + 1)->op, Op::send_activation);
-  std::iter_swap(gradient, gradient + 1);
+  ASSERT_EQ((gradient - 1)->op, Op::send_activation);
+  std::iter_swap(gradient, gradient - 1);
   EXPECT_THAT(
       complaint(schedule),
-      HasSubstr("stage 0 at activation 2 from 0 to 1; stage 1 at gradient 1 "
-                "from 1 to 0"));
+      HasSubstr("stage 0 at gradient 1 from 1 to 0; stage 1 at activation 2 "
+                "from 0 to 1"));
 }
 
 TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {

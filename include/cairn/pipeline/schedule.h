@@ -101,10 +101,12 @@ struct Pass {
 };
 
 /// Completes an order of passes for each stage with messages and buffer
-/// numbers. Each message comes right after the pass that it comes from, in one
+/// numbers. Each message leaves right after the pass that it comes from, in one
 /// order for all stages, so that even a sender that blocks until it is heard
-/// waits for nobody in a circle. If there are passes for weights, backward is
-/// split. Throws UsageError if the passes wait for each other in a circle.
+/// waits for nobody in a circle. Within that order an activation is asked for
+/// before a backward pass beside which it can arrive. If there are passes for
+/// weights, backward is split. Throws UsageError if the passes wait for each
+/// other in a circle.
 Schedule with_messages(
     std::string name,
     int micro_batches,
