@@ -4,6 +4,10 @@ foreach(check IN ITEMS format globals includes layering links)
   set_tests_properties(tree.${check} PROPERTIES LABELS "whole-tree;no-torch")
 endforeach()
 
+# Tables that are made of a GPU's traces.
+add_test(NAME tree.overlap COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/overlap_test.py)
+set_tests_properties(tree.overlap PROPERTIES LABELS "whole-tree;no-torch")
+
 # The real program under kills, stops, broken disks and flipped bits: one case of each kind.
 add_test(NAME tree.drills COMMAND ${PROJECT_SOURCE_DIR}/tools/drills/run.py --build ${PROJECT_BINARY_DIR})
 set_tests_properties(tree.drills PROPERTIES LABELS whole-tree PROCESSORS 2 TIMEOUT 900)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """overlap.py TRACE [TRACE …]
 
-Says how much of the time of NCCL's kernels other kernels of the same rank ran, as a table in Markdown.
-Each TRACE is a file that `cairn pretrain … --profile --profile-step-start N --profile-step-end M` has
-written for one rank, or that file compressed with gzip. The columns:
+Says how much of the time of NCCL's kernels other kernels of the same rank ran, and how far the host was
+ahead of the GPU, as two tables in Markdown. Each TRACE is a file that `cairn pretrain … --profile
+--profile-step-start N --profile-step-end M` has written for one rank, or that file compressed with gzip.
+The columns of the first table:
 
 - communication: time in which at least one kernel of NCCL ran;
 - beside kernels: the part of it in which other kernels ran as well;
@@ -11,17 +12,34 @@ written for one rank, or that file compressed with gzip. The columns:
 - idle: time in which nothing ran, between the first event and the last;
 - two at once: time in which kernels of two communicators ran.
 
-A row for each kind of NCCL's kernels follows, with its own part beside other kernels.
+A row for each kind of NCCL's kernels follows, with its own part beside other kernels. Messages from one
+rank to another are "send" and "receive" where the trace says which they are, otherwise "SendRecv".
+
+The second table is about the stream with the most kernels' time but NCCL's, the one that computes:
+
+- passes: kernels on it that the host queued right after a message, which is where a pass of a pipeline
+  begins;
+- ahead at a pass: the time from the host's call to the kernel's begin, the median of all passes and the least;
+- ahead: the same median over all kernels of the stream;
+- host waited: time in which the host was in a call that waits for the GPU: a synchronization, or a copy
+  between the GPU and memory of the host that is not pinned;
+- for messages: the part of it in which messages between two ranks ran on the GPU, and no other kernel.
+
+A row for each of these calls follows. A host that is ahead has queued a pass before its message is there.
 """
 
 import argparse
 import collections
 import pathlib
 import re
+import statistics
+import sys
 
-from components import events_of
+from gpu_trace import Trace
 
-NCCL = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
+WAITS = re.compile(r"cu(?:da)?(?:Stream|Event|Device|Ctx)Synchronize|cudaMemcpy$")
+HOST_COPY = re.compile(r"Memcpy (?:HtoD|DtoH).*Pageable")
+BETWEEN_TWO = ("send", "receive", "SendRecv")
 
 
 def union(intervals):
@@ -66,12 +84,11 @@ def twice(intervals):
     return total
 
 
-def kinds_of(events):
-    """Intervals by the kind of NCCL's kernel; None for all other kernels."""
+def kinds_of(trace):
+    """Intervals by the kind of NCCL's kernel; None for all other work on the GPU."""
     kinds = collections.defaultdict(list)
-    for begin, duration, name in events:
-        found = NCCL.search(name)
-        kinds[found.group(1) if found else None].append((begin, begin + duration))
+    for work in trace.work:
+        kinds[trace.kind(work)].append((work.begin, work.end))
     return kinds
 
 
@@ -83,15 +100,15 @@ def percent(part, whole):
     return f"{100 * part / whole:.0f}%" if whole else "-"
 
 
-def rows_of(path):
-    kinds = kinds_of(events_of(path))
+def overlap_rows(name, trace):
+    kinds = kinds_of(trace)
     others = union(kinds.pop(None, []))
     calls = [interval for intervals in kinds.values() for interval in intervals]
     sending = union(calls)
     beside = length(common(sending, others))
     everything = union(sending + others)
     idle = everything[-1][1] - everything[0][0] - length(everything) if everything else 0
-    yield [path.name, milliseconds(length(sending)),
+    yield [name, milliseconds(length(sending)),
            f"{milliseconds(beside)} ({percent(beside, length(sending))})",
            milliseconds(length(others) - beside), milliseconds(idle), milliseconds(twice(calls))]
     for kind, intervals in sorted(kinds.items()):
@@ -101,15 +118,98 @@ def rows_of(path):
                f"{milliseconds(part)} ({percent(part, length(covered))})", "", "", ""]
 
 
+def computing_kernels(trace):
+    """The kernels of the stream that computes, each with the host's call, in the order of the calls."""
+    time = collections.Counter()
+    kernels = collections.defaultdict(list)
+    for work in trace.work:
+        if work.category == "kernel" and trace.kind(work) is None:
+            time[work.stream] += work.end - work.begin
+            if trace.launch(work):
+                kernels[work.stream].append((trace.launch(work), work))
+    computing = kernels[time.most_common(1)[0][0]] if time else []
+    return sorted(computing, key=lambda pair: pair[0].begin)
+
+
+def leads_of(trace):
+    """How long each kernel that computes began after the host's call, and the same for the first kernels of
+    passes."""
+    messages = sorted(trace.launch(work).begin for work in trace.work
+                      if trace.kind(work) in BETWEEN_TWO and trace.launch(work))
+    leads, passes = [], []
+    done = 0
+    for call, work in computing_kernels(trace):
+        queued = done
+        while queued < len(messages) and messages[queued] < call.begin:
+            queued += 1
+        leads.append(work.begin - call.begin)
+        if queued > done:
+            passes.append(leads[-1])
+        done = queued
+    return leads, passes
+
+
+def waits_of(trace):
+    """Intervals in which the host waited for the GPU, by the name of the call."""
+    waits = collections.defaultdict(list)
+    for call in trace.calls.values():
+        if WAITS.match(call.name):
+            waits[call.name].append((call.begin, call.end))
+    for work in trace.work:
+        call = trace.launch(work)
+        if call and HOST_COPY.match(work.name) and not WAITS.match(call.name):
+            waits[f"{call.name}, {work.name.split()[1]}"].append((call.begin, call.end))
+    return waits
+
+
+def ahead_rows(name, trace):
+    leads, passes = leads_of(trace)
+    kinds = kinds_of(trace)
+    others = union(kinds.pop(None, []))
+    messages = union(interval for kind in BETWEEN_TWO for interval in kinds.get(kind, []))
+    waits = waits_of(trace)
+    waited = union(interval for intervals in waits.values() for interval in intervals)
+
+    def for_messages(intervals):
+        during = common(intervals, messages)
+        return length(during) - length(common(during, others))
+
+    def median(values):
+        return milliseconds(statistics.median(values)) if values else "-"
+
+    least = milliseconds(min(passes)) if passes else "-"
+    yield [name, str(len(passes)), f"{median(passes)}, {least}", median(leads), milliseconds(length(waited)),
+           milliseconds(for_messages(waited))]
+    for call, intervals in sorted(waits.items()):
+        covered = union(intervals)
+        yield [f"… {call}, {len(intervals)} calls", "", "", "", milliseconds(length(covered)),
+               milliseconds(for_messages(covered))]
+
+
+def table(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", type=pathlib.Path, nargs="+", metavar="TRACE")
-    print("| trace | communication | beside kernels | kernels alone | idle | two at once |")
-    print("|---|---:|---:|---:|---:|---:|")
+    traces = []
     for path in parser.parse_args().traces:
-        for row in rows_of(path):
-            print("| " + " | ".join(row) + " |")
+        try:
+            traces.append((path.name, Trace(path)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            sys.exit(f"overlap.py: {path} is no trace that can be read: {error}")
+    print("\n".join(table(
+        ["trace", "communication", "beside kernels", "kernels alone", "idle", "two at once"],
+        (row for name, trace in traces for row in overlap_rows(name, trace)))))
+    print()
+    print("\n".join(table(
+        ["trace", "passes", "ahead at a pass: median, least", "ahead", "host waited", "for messages"],
+        (row for name, trace in traces for row in ahead_rows(name, trace)))))
 
 
 if __name__ == "__main__":
