@@ -152,6 +152,7 @@ class Engine(torch.nn.Module):
         self._core = core
         self._config = settings
         self._settings = core.settings()
+        self._on_gpu = self.device.type == "cuda"
         self._parameter_ids = {id(parameter) for parameter in module.parameters()}
         zero._engines.add(self)
         self._compute = (
@@ -198,6 +199,7 @@ class Engine(torch.nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The module's forward. Floating-point tensors come in the type that the
         module computes in, on its device; integers are moved, never cast."""
+        self._refuse_recording("engine(…)")
         inputs = [self._prepared(each) for each in inputs]
         named = {name: self._prepared(each) for name, each in named.items()}
         return self._core.forward(*inputs, **named)
@@ -220,6 +222,7 @@ class Engine(torch.nn.Module):
         """Scales the loss, divides it by the accumulation steps, and runs autograd."""
         if retain_graph or not scale_wrt_gas or refused:
             raise _core.UsageError("backward(loss) takes the loss alone: the engine keeps no graph, and it divides the loss")
+        self._refuse_recording("engine.backward(loss)")
         try:
             self._core.backward(loss)
         finally:
@@ -232,6 +235,7 @@ class Engine(torch.nn.Module):
         the gradients, and moves the schedule on."""
         if lr_kwargs is not None:
             raise _core.UsageError("step(): lr_kwargs is not used")
+        self._refuse_recording("engine.step()")
         updates = self.is_gradient_accumulation_boundary()
         self.optimizer.push()
         skipped = self.skipped_steps
@@ -247,6 +251,14 @@ class Engine(torch.nn.Module):
                 self.optimizer.push()
         else:
             self.optimizer.pull()
+
+    def _refuse_recording(self, call):
+        # Repeating the kernels alone would leave out what the engine does on the host.
+        if self._on_gpu and torch.cuda.is_current_stream_capturing():
+            raise _core.UsageError(
+                f"{call} is not to be recorded for a CUDA graph; record parts of the module (torch.cuda.make_graphed_callables), "
+                'or engine.compile(mode="reduce-overhead"), at stages 0 to 2'
+            )
 
     def train_batch(self, data_iter: Iterator) -> torch.Tensor:
         """Runs all micro batches of an update, and the update. An item of the

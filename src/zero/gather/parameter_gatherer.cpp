@@ -1,5 +1,7 @@
 #include "zero/internal/parameter_gatherer.h"
 
+#include "kernels/internal/cuda/cuda.h"
+
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -98,7 +100,22 @@ std::exception_ptr ParameterGatherer::failure_of(int parameter) const {
   }
 }
 
+/// Throws if the operator is recorded for a CUDA graph, whose repetitions would
+/// read the weights where they are no longer.
+void ParameterGatherer::refuse_recording(int parameter) const {
+  const at::Device device = parameters_.parameters().at(0).device();
+  if (device.is_cuda() && kernels::cuda::is_recording(device.index())) {
+    throw UsageError(
+        {.what = "weights of ZeRO stage 3 cannot be part of a CUDA graph: each "
+                 "pass has them at other addresses",
+         .where = layout_.parameters()[parameter].name,
+         .remedy = "record what uses no weights of the model, or take stage 0, "
+                   "1 or 2"});
+  }
+}
+
 void ParameterGatherer::use(int bucket, int parameter) {
+  refuse_recording(parameter);
   if (!recent_.empty() && recent_.back() == bucket &&
       parameters_.live(bucket)) {
     return;

@@ -71,6 +71,7 @@ class ParameterGatherer final : UseListener {
   void after_use(int bucket) noexcept override;
 
   UseTrace& trace() { return traces_[static_cast<int>(mode_)]; }
+  void refuse_recording(int parameter) const;
   void use(int bucket, int parameter);
   std::exception_ptr failure_of(int parameter) const;
   void begin(int bucket, int parameter, bool exact = false);
