@@ -1,6 +1,14 @@
 # What can be chosen when configuring, and the compiler settings that follow from it.
 option(CAIRN_TESTS "Build the tests" ON)
-option(CAIRN_CUDA "Also build the GPU parts: cairn-cuda, cairn::gpu, gpu_test" OFF)
+# `pip install .` builds the GPU parts where tools/setup.sh does: as CAIRN_GPU says, or where a
+# GPU is. Others say what they want.
+set(_gpu OFF)
+if(SKBUILD AND DEFINED ENV{CAIRN_GPU})
+  string(COMPARE NOTEQUAL "$ENV{CAIRN_GPU}" "0" _gpu)
+elseif(SKBUILD AND EXISTS /dev/nvidiactl)
+  set(_gpu ON)
+endif()
+option(CAIRN_CUDA "Also build the GPU parts: cairn-cuda, cairn::gpu, gpu_test" ${_gpu})
 option(CAIRN_PYTHON "Build the Python package: build/<preset>/python/cairn" OFF)
 option(CAIRN_WERROR "Treat warnings in our own code as errors (on under CI)" $ENV{CI})
 option(CAIRN_PRECOMPILE "Parse the most used headers once, for faster builds" OFF)

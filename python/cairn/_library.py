@@ -1,6 +1,7 @@
 """Loads the compiled half of the package, after torch, whose libraries it needs."""
 
 import importlib.util
+import warnings
 
 import torch
 
@@ -13,8 +14,18 @@ if _found != _BUILT_FOR:
         f"({torch.__file__}). Install the right one: pip install torch=={_BUILT_FOR}"
     )
 
+_has_gpu = torch.cuda.is_available()
+_is_for_gpus = importlib.util.find_spec(f"{__package__}._cuda._core") is not None
+if _has_gpu and not _is_for_gpus:
+    warnings.warn(
+        "torch sees a GPU, but this build of cairn has no GPU parts and trains on the CPU. "
+        "In a checkout, CAIRN_GPU=1 pip install . builds them; CUDA_VISIBLE_DEVICES= says that the CPU is wanted",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
 # Neither can be loaded before torch.
-if torch.cuda.is_available() and importlib.util.find_spec(f"{__package__}._cuda._core"):
+if _has_gpu and _is_for_gpus:
     from ._cuda import _core
 else:
     from . import _core

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -497,6 +498,20 @@ class Errors(unittest.TestCase):
         engine, *_ = cairn.initialize(torch.nn.Linear(2, 2), nets.config())
         with self.assertRaises(TypeError):
             engine.deepspeed_io([1], pin_memory=True)
+
+    def test_a_gpu_that_the_build_has_no_parts_for(self):
+        package = pathlib.Path(cairn.__file__).parent
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(f"{folder}/cairn/_cuda")
+            for each in [*package.iterdir(), package / "_cuda" / "__init__.py"]:
+                if each.name != "_cuda":
+                    os.symlink(each, f"{folder}/cairn/{each.relative_to(package)}")
+            code = "import torch; torch.cuda.is_available = lambda: True; import cairn; print(cairn.comm.world().device_name)"
+            done = subprocess.run(
+                [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True, check=True
+            )
+        self.assertIn("has no GPU parts and trains on the CPU", done.stderr)
+        self.assertEqual(done.stdout, "cpu\n")
 
     def test_a_name_that_is_not_there(self):
         with self.assertRaisesRegex(AttributeError, "cairn serve"):
