@@ -73,9 +73,9 @@ def config(stage=0, accumulation=1, **changes):
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def plain_losses(passes, steps=6, make_optimizer=None, make_schedule=None):
+def plain_losses(passes, steps=6, make_optimizer=None, make_schedule=None, device="cpu"):
     """What torch alone computes, with so many micro batches a step."""
-    net = fresh()
+    net = fresh().to(device)
     parameters = list(net.parameters())
     optimizer = make_optimizer(parameters) if make_optimizer else torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.1)
     schedule = make_schedule(optimizer) if make_schedule else None
@@ -84,7 +84,7 @@ def plain_losses(passes, steps=6, make_optimizer=None, make_schedule=None):
         total = 0.0
         optimizer.zero_grad()
         for number in range(passes):
-            loss = net(*batch(step, number))
+            loss = net(*(each.to(device) for each in batch(step, number)))
             (loss / passes).backward()
             total += loss.item() / passes
         torch.nn.utils.clip_grad_norm_(parameters, 0.5)
