@@ -8,11 +8,16 @@ The first folder is a checkout of that repository, the second the Python package
 scripts download data; here they get data of the same shapes that is made on the spot,
 by way of the libraries that they ask. Each runs by plain python, `torchrun` and `cairn
 launch`, at several stages. With --peer, a Python that has the real DeepSpeed, its losses
-stand beside. Needs torchvision, transformers, datasets, fire, loguru, pytz, gitpython, sh and
-tensorboard.
+stand beside. Needs torchvision, transformers, fire, loguru, pytz, sh and, or it has stand-ins
+for them, datasets and tensorboard.
+
+On a machine with GPUs they train there: by plain python, and by `cairn launch` with two ranks, which
+share the GPU where there is one; DeepSpeed then has one rank. The second folder may be several, with colons
+between: packages `cairn` and `deepspeed`.
 """
 
 import argparse
+import concurrent.futures
 import os
 import re
 import shutil
@@ -21,11 +26,13 @@ import subprocess
 import sys
 import tempfile
 
+import torch
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Runs a script as __main__, after it has put local data in the place of downloads.
 STAND_IN = r'''
-import json, os, runpy, sys
+import json, os, runpy, sys, types
 import numpy as np
 import torch
 
@@ -47,12 +54,40 @@ def words(index):
     return " ".join(f"w{(index * 7 + i * int(random.integers(1, 4))) % 50}" for i in range(24))
 
 try:
+    import torch.utils.tensorboard
+except ImportError:
+    class Summary:
+        """Takes figures, and writes none."""
+        def __init__(self, *_, **__):
+            pass
+        def add_scalar(self, *_, **__):
+            pass
+    sys.modules["torch.utils.tensorboard"] = types.ModuleType("torch.utils.tensorboard")
+    sys.modules["torch.utils.tensorboard"].SummaryWriter = Summary
+
+class Records(list):
+    """What the scripts use of datasets.Dataset."""
+    @classmethod
+    def from_dict(cls, columns):
+        return cls(dict(zip(columns, values)) for values in zip(*columns.values()))
+    def filter(self, keep):
+        return Records(record for record in self if keep(record))
+    def map(self, change):
+        return Records({**record, **change(record)} for record in self)
+
+try:
     import torchvision
     torchvision.datasets.CIFAR10 = Pictures
 except ImportError:
     pass
 try:
-    import datasets, transformers
+    import transformers
+    try:
+        import datasets
+    except ImportError:
+        datasets = sys.modules["datasets"] = types.ModuleType("datasets")
+        datasets.Dataset = Records
+        datasets.arrow_dataset = datasets
     from tokenizers import Tokenizer, models, pre_tokenizers
     vocabulary = {name: i for i, name in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] + [f"w{i}" for i in range(50)])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -106,9 +141,10 @@ def free_port():
 
 
 class Runner:
-    def __init__(self, examples, package, cairn, peer):
+    def __init__(self, examples, package, cairn, peer, gpus):
         self.examples = examples
-        self.package = package
+        self.package = os.pathsep.join(map(os.path.abspath, package.split(os.pathsep)))
+        self.gpus = gpus
         self.cairn = cairn
         self.peer = peer
         self.folder = tempfile.mkdtemp(prefix="cairn-examples-")
@@ -120,18 +156,19 @@ class Runner:
         python = self.peer if launcher == "deepspeed" else sys.executable
         if launcher == "python":
             return [python]
-        if launcher == "torchrun" or launcher == "deepspeed":
+        if launcher in ("torchrun", "deepspeed"):
             return [python, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", str(free_port())]
-        return [os.path.abspath(self.cairn), "launch", "--num_gpus", str(ranks), "--master_port", str(free_port()), "--"]
+        sharing = ["--share_gpu"] if 0 < self.gpus < ranks else []
+        return [os.path.abspath(self.cairn), "launch", *sharing, "--num_gpus", str(ranks), "--master_port", str(free_port()), "--"]
 
     def run(self, name, launcher, ranks, stage, arguments):
-        """The numbers that a script logs as its loss, in order."""
+        """The numbers that a script logs as its loss, in order. Raises RuntimeError."""
         environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
         environment["EXAMPLE_STAGE"] = str(stage)
         environment.pop("PYTHONPATH", None)
         if launcher != "deepspeed":
-            environment["PYTHONPATH"] = os.path.abspath(self.package)
-        else:
+            environment["PYTHONPATH"] = self.package
+        elif not self.gpus:
             # It compiles functions of a line, for minutes.
             environment.update(DS_ACCELERATOR="cpu", TORCHDYNAMO_DISABLE="1")
         script = os.path.abspath(os.path.join(self.examples, name))
@@ -141,8 +178,24 @@ class Runner:
         done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=900)
         text = done.stdout + done.stderr
         if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{text[-4000:]}")
+            raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}:\n{text[-4000:]}")
         return [float(number) for number in re.findall(r"[Ll]oss: +([0-9.]+)", text)]
+
+
+def said(runner, script, launcher, ranks, stage, arguments):
+    """Runs a script and prints its losses. False where it failed."""
+    name = os.path.basename(script)
+    folder = os.path.join(runner.folder, f"{name}-{launcher.replace(' ', '-')}-{stage}")
+    filled = [word.format(stage=stage, folder=folder) for word in arguments]
+    begin = f"{name:24}{launcher:>14}{ranks:>7}{stage:>7}  "
+    try:
+        losses = runner.run(script, launcher, ranks, stage or 0, filled)
+        print(f"{begin}{losses}", flush=True)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"{begin}failed", flush=True)
+        print(error, file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 def main():
@@ -152,12 +205,16 @@ def main():
     parser.add_argument("--peer", help="a Python that has the real DeepSpeed")
     parser.add_argument("--cairn", default=os.path.join(HERE, "..", "cairn"), help="the program")
     parser.add_argument("--only", default="", help="scripts with this in their name")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     options = parser.parse_args()
-    runner = Runner(options.examples, options.package, options.cairn, options.peer)
+    gpus = torch.cuda.device_count()
+    runner = Runner(options.examples, options.package, options.cairn, options.peer, gpus)
     cifar = "training/cifar/cifar10_deepspeed.py"
     hello = "training/HelloDeepSpeed/train_bert_ds.py"
     plain = "training/HelloDeepSpeed/train_bert.py"
-    launchers = [("python", 1), ("torchrun", 2), ("cairn launch", 2)] + ([("deepspeed", 2)] if options.peer else [])
+    torchrun = [("torchrun", 2)] if gpus != 1 else []
+    peers = [("deepspeed", 1 if gpus == 1 else 2)] if options.peer else []
+    launchers = [("python", 1), *torchrun, ("cairn launch", 2), *peers]
     small = ["--num_layers", "2", "--num_heads", "2", "--ff_dim", "64", "--h_dim", "32", "--max_seq_length", "32",
              "--num_iterations", "12", "--log_every", "4", "--checkpoint_every", "6", "--dropout", "0.0"]
     tutorial = os.path.abspath(os.path.join(HERE, "..", "examples", "python", "gpt_lite"))
@@ -173,17 +230,13 @@ def main():
         runs = [(plain, "python", 1, "", ["--checkpoint_dir", "{folder}", *small])]
         runs += [(script, launcher, ranks, stage, arguments)
                  for script, some, arguments in scripts for stage in range(4) for launcher, ranks in some]
-        for script, launcher, ranks, stage, arguments in runs:
-            name = os.path.basename(script)
-            if options.only not in name:
-                continue
-            folder = os.path.join(runner.folder, f"{name}-{launcher.replace(' ', '-')}-{stage}")
-            filled = [word.format(stage=stage, folder=folder) for word in arguments]
-            losses = runner.run(script, launcher, ranks, stage or 0, filled)
-            print(f"{name:24}{launcher:>14}{ranks:>7}{stage:>7}  {losses}", flush=True)
+        runs = [run for run in runs if options.only in os.path.basename(run[0])]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            failed = [not came for came in pool.map(lambda run: said(runner, *run), runs)]
     finally:
         shutil.rmtree(runner.folder, ignore_errors=True)
+    return int(any(failed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
