@@ -82,9 +82,10 @@ add_libraries() { # FILE
 }
 if [[ $python ]]; then
   cmake --install "$CAIRN_BUILD_DIR" --prefix "$folder/package" --component python --strip >/dev/null
-  mkdir -p "$folder"/{alias,python,examples,bench}
+  mkdir -p "$folder"/{alias,python,examples,bench,tests/golden}
   cp -r "$CAIRN_ROOT/python/deepspeed" "$folder/alias"
   cp -r "$CAIRN_ROOT/python/tests" "$folder/python"
+  cp -r "$CAIRN_ROOT/tests/golden/moe" "$folder/tests/golden"
   cp -r "$CAIRN_ROOT/examples/python" "$folder/examples"
   cp -r "$CAIRN_ROOT/bench/gpu" "$folder/bench"
   find "$folder" -name __pycache__ -prune -exec rm -rf {} +

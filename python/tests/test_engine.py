@@ -28,7 +28,7 @@ def trained_losses(engine, steps=6, first=0):
             engine.backward(loss)
             engine.step()
             total += loss.item() / accumulation
-        mean = torch.tensor([total / cairn.comm.get_world_size()])
+        mean = torch.tensor([total / cairn.comm.get_world_size()], device=engine.device)
         cairn.comm.all_reduce(mean)
         losses.append(mean.item())
     return losses
@@ -297,7 +297,7 @@ def weights_of_stage3(folder):
 
 def collectives():
     cairn.init_distributed()
-    x = torch.full((2,), float(cairn.comm.get_rank() + 1))
+    x = torch.full((2,), float(cairn.comm.get_rank() + 1), device=cairn.accelerator.get_accelerator().device())
     cairn.comm.all_reduce(x)
     import torch.distributed as dist
 

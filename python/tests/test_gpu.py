@@ -14,6 +14,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import nets  # noqa: E402
 import ranks  # noqa: E402
+import test_model_parallel  # noqa: E402
+import test_moe  # noqa: E402
+import test_pipeline  # noqa: E402
 
 import cairn  # noqa: E402
 
@@ -63,7 +66,6 @@ def train(all_changes):
         engine = engine_of(nets.fresh(), **changes)
         losses.append(losses_of(engine))
         assert engine.device.type == "cuda", engine.device
-        assert all(parameter.is_cuda for parameter in engine.module.parameters())
     return losses
 
 
@@ -72,6 +74,14 @@ def train_born_sliced():
     with cairn.zero.Init(config_dict_or_path=nets.config(3)):
         net = nets.Gpt()
     return losses_of(engine_of(net, stage=3))
+
+
+def train_checkpointed(stage):
+    losses = []
+    for on_cpu in (False, True):
+        cairn.checkpointing.configure(checkpoint_in_cpu=on_cpu)
+        losses.append(losses_of(engine_of(nets.fresh(cairn.checkpointing.checkpoint), stage=stage)))
+    return losses
 
 
 def train_on_side_streams(changes):
@@ -243,8 +253,14 @@ def save_and_resume(folder, saved_at, resumed_at):
     engine.finish_checkpoint()
     engine = engine_of(nets.fresh(), stage=resumed_at)
     path, state = engine.load_checkpoint(folder)
-    assert path is not None and state["of the GPU"].tolist() == [0, 1, 2]
+    assert path is not None and path.endswith("global_step3") and state["of the GPU"].tolist() == [0, 1, 2], path
     return losses + losses_of(engine, 3, first=3)
+
+
+def resume(folder, stage):
+    engine = engine_of(nets.fresh(), stage=stage)
+    assert engine.load_checkpoint(folder)[0] is not None
+    return losses_of(engine, 3, first=3)
 
 
 def memory_of_engines():
@@ -325,6 +341,12 @@ class Training(OnGpu):
                     make = lambda p: torch.optim.AdamW(p, lr=3e-3, weight_decay=0)  # noqa: E731
                 self.assert_close(ranks.run(train_with_optimizer, 1, kind)[0], self.wanted(make_optimizer=make), 5e-5)
 
+    def test_activation_checkpointing(self):
+        for stage in (1, 3):
+            for losses in ranks.run(train_checkpointed, 1, stage)[0]:
+                with self.subTest(stage=stage):
+                    self.assert_close(losses, self.wanted())
+
     def test_evaluation(self):
         for stage, (plain, by_call, wanted, after) in enumerate(ranks.run(evaluate, 1)[0]):
             with self.subTest(stage=stage):
@@ -341,6 +363,44 @@ class Training(OnGpu):
             with self.subTest(stage=stage):
                 self.assertLessEqual(late, early)
                 self.assertLessEqual(left, 1 << 16)
+
+
+class OverNccl(OnGpu):
+    """Two ranks, which share a GPU where there is one."""
+
+    def test_nccl_of_torch_beside_the_engine(self):
+        wanted_sums = [[2.0 * step + 1] * 2 for step in range(STEPS)]
+        for stage in (0, 1, 2, 3):
+            for losses, sums in ranks.run(train_beside_nccl_of_torch, 2, stage):
+                with self.subTest(stage=stage):
+                    self.assert_close(losses, self.wanted())
+                    self.assertEqual(sums, wanted_sums)
+
+    def test_goes_on_with_another_number_of_ranks(self):
+        for before, after in ((2, 1), (1, 2)):
+            with self.subTest(ranks=[before, after]), tempfile.TemporaryDirectory() as folder:
+                ranks.run(save_and_resume, before, folder, 3, 2)
+                self.assert_close(ranks.run(resume, after, folder, 1)[0], self.wanted()[3:])
+
+    def test_divided_experts(self):
+        wanted = ranks.run(test_moe.train_layouts, 1, 1, [0], "AdamW")[0][0]
+        for stage, losses in zip((0, 2, 3), ranks.run(test_moe.train_layouts, 2, 2, [0, 2, 3], "AdamW")[0]):
+            with self.subTest(stage=stage):
+                self.assert_close(losses, wanted, 5e-5)
+
+    def test_a_pipeline(self):
+        wanted = test_pipeline.plain()
+        for count in (1, 2):
+            for losses, _ in ranks.run(test_pipeline.train, count, count, {}):
+                with self.subTest(stages=count):
+                    self.assert_close(losses, wanted, 5e-5)
+
+    def test_layers_that_the_program_divides(self):
+        wanted = test_model_parallel.plain_losses(1)
+        with tempfile.TemporaryDirectory() as folder:
+            for stage, losses in enumerate(ranks.run(test_model_parallel.train, 2, [0, 1, 2, 3], folder)[0][0]):
+                with self.subTest(stage=stage):
+                    self.assert_close(losses, wanted, 5e-5)
 
 
 class BesideTheProgram(OnGpu):
@@ -370,14 +430,6 @@ class BesideTheProgram(OnGpu):
         for each, call in zip(said, ("engine(…)", "engine.backward(loss)", "engine.step()")):
             self.assertIn(f"{call} is not to be recorded for a CUDA graph", each)
         self.assert_close(losses, self.wanted())
-
-    def test_nccl_of_torch_beside_the_engine(self):
-        wanted_sums = [[2.0 * step + 1] * 2 for step in range(STEPS)]
-        for stage in (0, 1, 2, 3):
-            for losses, sums in ranks.run(train_beside_nccl_of_torch, 2, stage):
-                with self.subTest(stage=stage):
-                    self.assert_close(losses, self.wanted())
-                    self.assertEqual(sums, wanted_sums)
 
     def compare_compiled(self, cases, relative):
         for case, eager, compiled in zip(cases, *ranks.run(train_compiled, 1, cases, timeout=400)[0]):

@@ -50,7 +50,7 @@ def mean_losses(engine, steps, first=0):
     """Losses over all ranks: of four micro batches, whatever the number of ranks."""
     losses = []
     for step in range(first, first + steps):
-        total = torch.zeros(1)
+        total = torch.zeros(1, device=engine.device)
         for number in range(engine.gradient_accumulation_steps()):
             loss = engine(*moe_nets.batch(step, cairn.comm.get_rank() * engine.gradient_accumulation_steps() + number))
             engine.backward(loss)

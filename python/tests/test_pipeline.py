@@ -26,7 +26,7 @@ class Masked(torch.nn.Module):
         self.block = nets.Block()
 
     def forward(self, given):
-        x, scale = given if isinstance(given, tuple) else (given, torch.ones(1))
+        x, scale = given if isinstance(given, tuple) else (given, given.new_ones(1))
         return self.block(x) * scale, scale
 
 
