@@ -55,7 +55,8 @@ TrainedModel start_training(
       {.model = std::move(options.model),
        .later_values = std::move(options.later_values),
        .groups = std::move(options.groups),
-       .client_optimizer = std::move(options.client_optimizer)});
+       .client_optimizer = std::move(options.client_optimizer),
+       .same_use_in_all_passes = options.same_use_in_all_passes});
 }
 
 optim::LossScaler scaler_for(const Job& job) {

@@ -44,6 +44,7 @@ struct CoreOptions {
   distributed::World world;
   /// Axes of the world; unset where every rank has the whole model.
   std::optional<distributed::ProcessMesh> mesh;
+  bool same_use_in_all_passes = false;
   std::vector<std::string> keys_acted_on;  ///< by the program
   std::shared_ptr<monitor::Timers> timers; ///< unset: its own
   std::optional<model::ModelDescription> description;

@@ -62,6 +62,7 @@ struct DistributedDataParallel::Core {
             {.accumulate = type_of(parameters),
              .communicate = type_of(parameters),
              .before = 1.0 / group.size(),
+             .same_use = options.same_use_in_all_passes,
              .outside_pass = [this] { return begin(); }}) {
     if (const auto experts = nn::expert_parameters(module); !experts.empty()) {
       throw UsageError(

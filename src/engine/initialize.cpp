@@ -103,6 +103,7 @@ Initialized initialize(InitializeOptions options) {
           : RateSchedule::Counts::updates,
       .world = std::move(world),
       .mesh = mesh,
+      .same_use_in_all_passes = options.same_use_in_all_passes,
       .keys_acted_on = std::move(options.keys_acted_on),
       .timers = std::move(options.timers),
       .description = std::move(options.description),

@@ -386,11 +386,16 @@ TEST(Engine, NoSyncAddsUp) {
 
 // Plain libtorch without the engine, with averaged gradients.
 
-TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
-  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+void expect_averages(bool same_use_in_all_passes) {
+  SCOPED_TRACE(same_use_in_all_passes);
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
     torch::manual_seed(5 + world.rank()); // rank 0's weights count
     auto net = std::make_shared<OddMlp>();
-    DistributedDataParallel ddp(net, world.group(), {.bucket_elements = 300});
+    DistributedDataParallel ddp(
+        net,
+        world.group(),
+        {.bucket_elements = 300,
+         .same_use_in_all_passes = same_use_in_all_passes});
 
     torch::manual_seed(5);
     auto reference = std::make_shared<OddMlp>();
@@ -418,6 +423,11 @@ TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
     loss_of(ddp(some_tokens() + world.rank())).backward();
     expect_alike(5.0 / 3);
   });
+}
+
+TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
+  expect_averages(false);
+  expect_averages(true);
 }
 
 } // namespace

@@ -133,7 +133,8 @@ Curve trained(
     const json& changes,
     int accumulation,
     std::optional<distributed::ProcessMesh> mesh = std::nullopt,
-    const std::function<std::shared_ptr<Net>()>& make = fresh<Net>) {
+    const std::function<std::shared_ptr<Net>()>& make = fresh<Net>,
+    bool same_use_in_all_passes = false) {
   const distributed::ProcessGroup group =
       mesh ? mesh->data_context() : world.group();
   json config{
@@ -150,6 +151,7 @@ Curve trained(
   auto [engine, optimizer, loader, schedule] = initialize(
       {.model = net,
        .mesh = mesh,
+       .same_use_in_all_passes = same_use_in_all_passes,
        .config = config.dump(),
        .world = world,
        .logger = Logger({.least = LogLevel::error})});

@@ -2,9 +2,9 @@
 
 #include "nn/moe/ragged_rows.h"
 #include "nn/moe/router_scores.h"
+#include "support/no_waiting.h"
 
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAFunctions.h>
 #include <cairn/nn/mixture.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -20,20 +20,6 @@ namespace cairn::nn::grouped_product_gpu_test {
 namespace {
 
 using at::Tensor;
-
-/// Any wait of the host for the GPU is an error while it lives.
-class NoWaiting {
- public:
-  NoWaiting() { set(c10::cuda::SyncDebugMode::L_ERROR); }
-  ~NoWaiting() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
-  NoWaiting(const NoWaiting&) = delete;
-  NoWaiting& operator=(const NoWaiting&) = delete;
-
- private:
-  static void set(c10::cuda::SyncDebugMode mode) {
-    c10::cuda::warning_state().set_sync_debug_mode(mode);
-  }
-};
 
 Tensor on_cpu(const Tensor& x) {
   return x.detach().to(at::kCPU, at::kDouble);
@@ -179,7 +165,7 @@ TEST(MixtureGpu, MakesTheHostWaitForNothing) {
       (output.hidden + output.balance_loss.to(at::kBFloat16)).backward(outer);
     };
     pass(); // chooses algorithms, which waits
-    const NoWaiting scope;
+    const testing::NoWaiting scope;
     for (int i = 0; i < 20; ++i) {
       EXPECT_NO_THROW(pass());
     }

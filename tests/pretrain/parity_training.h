@@ -325,6 +325,7 @@ struct Training {
     engine.emplace(initialize({.model = model,
                                .later_values = building.later,
                                .mesh = mesh,
+                               .same_use_in_all_passes = true, // as pretrain
                                .settings = config,
                                .world = world,
                                .logger = logger})

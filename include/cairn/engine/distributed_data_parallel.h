@@ -29,6 +29,8 @@ class DistributedDataParallel {
   struct Options {
     /// Gradients that travel together, in elements; 0: chosen by the model.
     std::int64_t bucket_elements = 0;
+    /// As in InitializeOptions.
+    bool same_use_in_all_passes = false;
   };
 
   DistributedDataParallel(

@@ -118,7 +118,8 @@ class Engine {
 
   /// Norm of the last update's gradient, over all parameters and ranks, before
   /// clipping. Unset before the first update. On a GPU this waits for all that
-  /// is under way; the update of a single rank in bf16 or fp32 does not wait.
+  /// is under way. The update itself does not wait in bf16 or fp32, on one GPU
+  /// or, with InitializeOptions::same_use_in_all_passes, on several.
   std::optional<double> gradient_norm() const;
   /// Makes updates count the elements of the gradient that are zero, which
   /// takes a look at each. See progress().

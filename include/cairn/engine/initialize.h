@@ -46,6 +46,13 @@ struct InitializeOptions {
   /// The process groups of the program itself, in place of `mesh`: what
   /// DeepSpeed's `mpu` is for.
   std::optional<distributed::ParallelGroups> parallel_groups{};
+  /// The program's promise that after the first update no pass uses a parameter
+  /// more often than passes before did, as PyTorch's `static_graph` has it.
+  /// Between several GPUs the host then need not wait in every update to hear
+  /// whether another rank has gradients that came after the rest. Nested
+  /// checkpoints whose depth changes break it, as do layers that the first
+  /// update leaves out and later ones do not: UsageError.
+  bool same_use_in_all_passes = false;
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a
   /// brace).

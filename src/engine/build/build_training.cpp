@@ -144,7 +144,8 @@ std::unique_ptr<zero::FlatParameters> make_flat_parameters(
 
 std::unique_ptr<zero::GradientReducer> make_reducer(
     const Job& job,
-    const TrainedModel& trained) {
+    const TrainedModel& trained,
+    bool same_use) {
   const bool overlap_given =
       job.config.given.contains("zero_optimization.overlap_comm");
   return std::make_unique<zero::GradientReducer>(
@@ -161,6 +162,7 @@ std::unique_ptr<zero::GradientReducer> make_reducer(
               job.deepspeed().zero.overlap_comm.value_or(true),
           .rest_on_cpu = job.policy.updates_on_cpu() && !job.device.is_cpu(),
           .pin = pins_optimizer(job),
+          .same_use = same_use,
           .wire = job.policy.gradient_wire,
           .buffers = job.buffers});
 }
@@ -323,7 +325,7 @@ void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {
       rule.get());
   trained.layout = make_layout(job, std::move(plan.parameters));
   trained.flat = make_flat_parameters(job, trained, request.later_values.get());
-  trained.reducer = make_reducer(job, trained);
+  trained.reducer = make_reducer(job, trained, request.same_use_in_all_passes);
   if (job.config.flags.distributed.overlap_param_gather &&
       job.policy.partition_optimizer && !job.policy.partition_parameters &&
       (job.groups.shards.size() > 1 || job.policy.states_visit_device)) {

@@ -20,6 +20,8 @@ struct TrainingRequest {
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
   /// Null: the optimizer that the configuration names.
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;
+  /// As in InitializeOptions.
+  bool same_use_in_all_passes = false;
 };
 
 /// Makes all that trains a model, except its pipeline. All ranks call it. If

@@ -191,10 +191,13 @@ void Gradients::measure_on_time() {
       at::cat({squares, at::full({1}, late, squares.options())}));
 }
 
-/// The same on all ranks, after measure_on_time(). Waits for the GPU where
-/// another rank may have latecomers.
+/// The same on all ranks, after measure_on_time(). Waits for the GPU where a
+/// rank may have latecomers that only it knows of.
 bool Gradients::any_latecomers() const {
-  return job_.group.size() == 1 ? trained_.reducer->has_latecomers()
+  if (!trained_.reducer->may_have_latecomers()) {
+    return false;
+  }
+  return job_.world.size() == 1 ? trained_.reducer->has_latecomers()
                                 : totals_[1].item<double>() > 0;
 }
 

@@ -117,6 +117,7 @@ Outcome train(
        .lr_scheduler = schedule,
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,
+       .same_use_in_all_passes = true,
        .settings = config,
        .keys_acted_on = config::keys_acted_on_by(config::Actor::pretrain),
        .timers = timers,

@@ -11,7 +11,9 @@
 #include <cairn/distributed/process_group.h>
 #include <torch/csrc/autograd/function_hook.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,8 +31,12 @@ namespace cairn::zero {
 /// gradients are there. The number of times that a parameter's gradient appears
 /// in a pass (more than once under nested activation checkpointing, never if
 /// unused) is learnt from the pass before, and taken as once in the first pass.
+/// The last pass of an update has its own numbers: in a pipeline the gradients
+/// of tied weights come from another stage then.
 /// A gradient that comes after its bucket has left is summed in a second round,
-/// if any rank has such a latecomer.
+/// if any rank has such a latecomer. Whether one has is known to that rank
+/// alone, so the others must hear of it before every update; with
+/// Options::same_use they need not.
 ///
 /// libtorch keeps one hook per parameter for gradients that have accumulated.
 /// A program may set its own there: it is called from within this one, with the
@@ -57,6 +63,10 @@ class GradientReducer {
     /// still runs.
     bool rest_on_cpu = false;
     bool pin = true; ///< page-locks that memory
+    /// The caller's promise that after the first update no gradient appears
+    /// more often in a pass than in one of its kind before. A rank that finds
+    /// it broken throws.
+    bool same_use = false;
     /// The form in which gradients travel to their owners. Only with `shards`.
     Wire wire = Wire::exact;
     /// Memory of buckets that are sent; null: any.
@@ -105,6 +115,8 @@ class GradientReducer {
   void finish_on_time();
   /// True when this rank has latecomers.
   bool has_latecomers() const;
+  /// False when no rank has latecomers. All ranks get the same answer.
+  bool may_have_latecomers() const;
   /// Sums the latecomers of all ranks; every rank calls it if one has some.
   /// Returns a tensor for each bucket that has some anywhere, for
   /// add_latecomers().
@@ -166,10 +178,11 @@ class GradientReducer {
   };
   struct Parameter {
     at::Tensor tensor;
-    /// Times that the gradient appears in a pass; a guess before the first
-    /// pass.
-    int expected = 1;
-    int seen = 0; ///< times in this pass
+    /// Times that the gradient appears in passes that are not the last, and in
+    /// the last; a guess before the first pass.
+    std::array<int, 2> uses{1, 1};
+    int expected = 1; ///< times that this pass is expected to have
+    int seen = 0;     ///< times in this pass
     bool written = false;
     bool lent = false;       ///< its place in the bucket is being written
     std::vector<Rows> rows;  ///< to add once the place is written
@@ -205,6 +218,9 @@ class GradientReducer {
   void fill_gaps(int bucket);
   Range mine(int bucket) const;
   bool is_recorded() const;
+  /// The place of this pass's kind in Parameter::uses.
+  std::size_t kind() const { return last_ ? 1 : 0; }
+  void learn_uses();
   void refuse_latecomers() const;
   at::Tensor late_sum(int bucket);
   void forget();
@@ -221,6 +237,9 @@ class GradientReducer {
   int next_ = 0;              ///< bucket to launch next
   std::atomic<bool> in_pass_ = false;
   bool reducing_ = false; ///< this pass reduces
+  /// True where a pass of this kind has shown how often gradients appear.
+  std::array<bool, 2> learnt_{};
+  bool guessed_ = false; ///< buckets left since clear() before that was known
   bool last_ = false;
   bool keeps_sums_ = false;
 };

@@ -147,10 +147,11 @@ void GradientReducer::take_missed() {
 void GradientReducer::begin(bool last) {
   keep_hooks();
   const std::lock_guard lock(mutex_);
+  last_ = last;
   reset_pass();
   in_pass_ = true;
-  last_ = last;
   reducing_ = last || options_.transient;
+  guessed_ |= reducing_ && !learnt_[kind()];
 }
 
 void GradientReducer::reset_pass() {
@@ -160,6 +161,7 @@ void GradientReducer::reset_pass() {
     state.launched = false;
   }
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    parameters_[i].expected = parameters_[i].uses[kind()];
     parameters_[i].seen = 0;
     parameters_[i].lent = false;
     parameters_[i].rows.clear();
@@ -314,7 +316,7 @@ void GradientReducer::count_repeated(bool last) {
   }
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
     parameters_[i].written |=
-        layout_->parameters()[i].trainable && parameters_[i].expected > 0;
+        layout_->parameters()[i].trainable && parameters_[i].uses[kind()] > 0;
   }
 }
 
@@ -333,18 +335,38 @@ bool GradientReducer::is_recorded() const {
   return device.is_cuda() && kernels::cuda::is_recording(device.index());
 }
 
-/// A recorded pass has no second round: all ranks would have to agree on it
-/// while it runs.
+/// Takes from a pass how often gradients appear in passes of its kind. Where
+/// that is promised to stay, a gradient that is missing this time may come
+/// again the next time.
+void GradientReducer::learn_uses() {
+  const std::size_t other = 1 - kind();
+  const bool stays = std::exchange(learnt_[kind()], true) && options_.same_use;
+  for (Parameter& parameter : parameters_) {
+    int& uses = parameter.uses[kind()];
+    uses = stays ? std::max(uses, parameter.seen) : parameter.seen;
+    if (!learnt_[other]) {
+      parameter.uses[other] = parameter.seen;
+    }
+  }
+}
+
+/// Where there is no second round: all ranks would have to agree on it while a
+/// recorded pass runs, or before every update.
 void GradientReducer::refuse_latecomers() const {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     if (states_[b].latecomers.defined()) {
       const int first = layout_->buckets()[b].members.front().parameter;
       throw UsageError(
-          {.what = "gradients of a pass that is recorded as a CUDA graph came "
-                   "after their bucket was sent",
+          {.what = is_recorded()
+               ? "gradients of a pass that is recorded as a CUDA graph came "
+                 "after their bucket was sent"
+               : "gradients came after their bucket was sent, though passes "
+                 "were said to use all parameters equally often",
            .where = layout_->parameters()[first].name,
-           .remedy = "use every parameter equally often in all passes, or do "
-                     "without CUDA graphs"});
+           .remedy = is_recorded()
+               ? "use every parameter equally often in all passes, or do "
+                 "without CUDA graphs"
+               : "leave .same_use_in_all_passes out"});
     }
   }
 }
@@ -587,10 +609,8 @@ void GradientReducer::end() {
   if (reducing_) {
     launch_ready(true);
   }
-  for (Parameter& parameter : parameters_) {
-    parameter.expected = parameter.seen;
-  }
-  if (is_recorded()) {
+  learn_uses();
+  if (is_recorded() || !may_have_latecomers()) {
     refuse_latecomers();
   }
 }
@@ -605,8 +625,13 @@ void GradientReducer::abandon() {
   harvest_down_to(0);
   in_pass_ = false;
   forget();
+  for (std::size_t kind = 0; kind < learnt_.size(); ++kind) {
+    learnt_[kind] &= options_.same_use;
+    for (Parameter& parameter : parameters_) {
+      parameter.uses[kind] = learnt_[kind] ? parameter.uses[kind] : 1;
+    }
+  }
   for (Parameter& parameter : parameters_) {
-    parameter.expected = 1;
     parameter.tensor.mutable_grad().reset();
   }
 }
@@ -623,6 +648,9 @@ void GradientReducer::finish_on_time() {
 
 void GradientReducer::finish() {
   finish_on_time();
+  if (!may_have_latecomers()) {
+    return;
+  }
   bool late = has_latecomers();
   if (groups_.all.size() > 1 && !parameters_.empty()) {
     const at::Tensor flag = at::full(
@@ -649,6 +677,10 @@ bool GradientReducer::has_latecomers() const {
   return std::ranges::any_of(states_, [](const State& state) {
     return state.latecomers.defined();
   });
+}
+
+bool GradientReducer::may_have_latecomers() const {
+  return options_.overlap && (!options_.same_use || guessed_);
 }
 
 std::vector<at::Tensor> GradientReducer::sum_latecomers() {
@@ -728,6 +760,7 @@ void GradientReducer::forget() {
   for (Parameter& parameter : parameters_) {
     parameter.written = false;
   }
+  guessed_ = false;
 }
 
 std::int64_t GradientReducer::bytes() const {
