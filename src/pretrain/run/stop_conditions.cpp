@@ -1,8 +1,10 @@
 #include "pretrain/run/stop_conditions.h"
 
+#include "zero/internal/host_memory.h"
 #include "zero/internal/sum_over.h"
 
 #include <ATen/ops/full.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <signal.h>
 
@@ -61,7 +63,32 @@ StopConditions::~StopConditions() {
   }
 }
 
-std::optional<Ended> StopConditions::after(std::int64_t iteration) const {
+/// The most urgent reason of all ranks; over NCCL, of the call before.
+std::int64_t StopConditions::most_of_all(std::int64_t mine) {
+  using distributed::ReduceOp;
+  if (world_.backend() != "nccl") {
+    return zero::sum_over(world_, at::full({1}, mine, at::kLong), ReduceOp::max)
+        .item<std::int64_t>();
+  }
+  std::int64_t most = go_on;
+  if (answer_) {
+    answer_->arrived.synchronize();
+    most = *answer_->value.const_data_ptr<std::int64_t>();
+  } else {
+    answer_.emplace(Answer{
+        .value = zero::host_memory(1, at::kLong, /*pin=*/true),
+        .arrived = c10::Event(at::kCUDA)});
+  }
+  const at::Tensor reason =
+      at::full({1}, mine, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  world_.all_reduce(reason, ReduceOp::max).wait();
+  answer_->value.copy_(reason, /*non_blocking=*/true);
+  answer_->arrived.record(
+      c10::impl::VirtualGuardImpl(at::kCUDA).getStream(reason.device()));
+  return most;
+}
+
+std::optional<Ended> StopConditions::after(std::int64_t iteration) {
   if (deadline_ || on_signal_) {
     std::int64_t mine = go_on;
     if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
@@ -70,13 +97,8 @@ std::optional<Ended> StopConditions::after(std::int64_t iteration) const {
     if (on_signal_ && received != 0) {
       mine = got_signal;
     }
-    const std::int64_t worst = zero::sum_over(
-                                   world_,
-                                   at::full({1}, mine, at::kLong),
-                                   distributed::ReduceOp::max)
-                                   .item<std::int64_t>();
-    if (worst != go_on) {
-      return worst == got_signal ? Ended::by_signal : Ended::duration;
+    if (const std::int64_t most = most_of_all(mine); most != go_on) {
+      return most == got_signal ? Ended::by_signal : Ended::duration;
     }
   }
   if (interval_ && iteration % *interval_ == 0) {
