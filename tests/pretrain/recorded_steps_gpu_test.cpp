@@ -33,10 +33,13 @@ std::vector<double> curve(
   std::int64_t forwards = 0;
   const auto next = [&] {
     const int number = micro_batch++ * sharing.size() + sharing.rank();
-    return models::pretraining_input(
-        training.description,
-        parity::batch_of(row.model, 1, number).to(engine.device()),
-        {});
+    const data::TensorBatch batch =
+        parity::batch_of(row.model, 1, number).to(engine.device());
+    return for_training(
+        models::pretraining_input(training.description, batch, {}),
+        training.config.deepspeed.random_ltd,
+        /*step=*/1,
+        2 * number); // every pass drops others
   };
   const auto whole = [&] {
     auto output = engine.forward<models::ModelOutput>(next());
@@ -75,6 +78,9 @@ TEST(RecordedSteps, OfModelsWithAndWithoutExperts) {
       {.ranks = 1, .backend = distributed::BackendChoice::automatic},
       [](const distributed::World& world) {
         expect_same_curve({.name = "gpt", .flags = {"--bf16"}}, world);
+        expect_same_curve( // of hidden states and of attention
+            {.name = "dropout", .model = "gpt_dropout", .flags = {"--bf16"}},
+            world);
         expect_same_curve(
             {.name = "experts",
              .model = "gpt_experts_top2", // no token is dropped

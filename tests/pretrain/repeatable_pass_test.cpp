@@ -23,9 +23,7 @@ std::string obstacle(
       "--cuda-graph-impl",
       "local",
       "--micro-batch-size",
-      "2",
-      "--attention-dropout",
-      "0"};
+      "2"}; // both kinds of dropout are on
   flags.insert(flags.end(), more.begin(), more.end());
   const config::Config config = config::Config::load({.flags = flags});
   try {

@@ -105,10 +105,6 @@ std::string obstacle(
       !why.empty()) {
     return why;
   }
-  if (flags.regularization.attention_dropout > 0) {
-    return "attention draws what it drops anew in every pass; set "
-           "--attention-dropout 0";
-  }
   if (deepspeed.fp16.enabled || deepspeed.amp.enabled) {
     return "the loss scale changes; use --bf16";
   }
