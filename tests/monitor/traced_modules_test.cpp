@@ -295,6 +295,16 @@ TEST(OperatorFlops, AreThoseOfTheProducts) {
           "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
           {query, query, key, key}),
       5U * 2 * (2 * 3 * 8 * 16 * 4));
+  const std::vector<std::int64_t> own_query{2, 8, 3, 4};
+  const std::vector<std::int64_t> own_key{2, 16, 3, 4};
+  EXPECT_EQ(
+      operator_flops("cairn::attention", {own_query, own_key}),
+      2U * 2 * (2 * 3 * 8 * 16 * 4));
+  EXPECT_EQ(
+      operator_flops(
+          "cairn::attention_backward",
+          {own_query, own_query, own_key}),
+      5U * 2 * (2 * 3 * 8 * 16 * 4));
   EXPECT_EQ(operator_flops("aten::relu", {{4, 4}}), 0U);
   EXPECT_EQ(operator_flops("cairn::product", {{4}, {4}}), 0U);
   EXPECT_EQ(operator_flops("cairn::product", {}), 0U);

@@ -36,14 +36,16 @@ std::uint64_t grouped_product(const Shape& rows, const Shape& weight) {
           static_cast<std::uint64_t>(weight[1] * weight[2]);
 }
 
-/// `products` products of queries and keys [batch, heads, tokens, size].
+/// `products` products of queries and keys, whose tokens are in the dimension
+/// `tokens` of four.
 std::uint64_t attention(
     const Shape& query,
     const Shape& key,
-    std::uint64_t products) {
+    std::uint64_t products,
+    std::size_t tokens) {
   return query.size() != 4 || key.size() != 4
       ? 0
-      : products * 2 * size_of(query) * static_cast<std::uint64_t>(key[2]);
+      : products * 2 * size_of(query) * static_cast<std::uint64_t>(key[tokens]);
 }
 
 /// The gradients of input and weight [out, in / groups, …], from the gradient
@@ -70,7 +72,8 @@ enum class Kind {
 struct Row {
   std::string_view name;
   Kind kind;
-  std::size_t first; ///< the input that is the left factor, or the query
+  std::size_t first;      ///< the input that is the left factor, or the query
+  std::size_t tokens = 2; ///< the dimension of keys that counts them
 };
 
 constexpr std::array rows{
@@ -102,6 +105,8 @@ constexpr std::array rows{
     Row{"aten::_scaled_dot_product_cudnn_attention_backward",
         Kind::attention_backward,
         1},
+    Row{"cairn::attention", Kind::attention, 0, 1},
+    Row{"cairn::attention_backward", Kind::attention_backward, 1, 1},
     Row{"aten::convolution_backward", Kind::convolution_backward, 0}};
 
 /// Those that libtorch's profiler counts itself.
@@ -129,9 +134,9 @@ std::uint64_t operator_flops(
       case Kind::grouped:
         return grouped_product(left, right);
       case Kind::attention:
-        return attention(left, right, 2);
+        return attention(left, right, 2, row.tokens);
       case Kind::attention_backward: // scores again, and four gradients
-        return attention(left, right, 5);
+        return attention(left, right, 5, row.tokens);
       case Kind::convolution_backward: // the weight is the third input
         return shapes.size() < 3 ? 0 : convolution_gradients(left, shapes[2]);
     }

@@ -8,9 +8,11 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -145,6 +147,11 @@ AttentionGradients write_gradients_of_fused(
     const DroppedScores& how,
     const at::Tensor& added,
     at::Tensor* by_distance) {
+  const std::array<c10::IValue, 3> inputs{
+      given_gradient,
+      given.query,
+      given.key};
+  RECORD_FUNCTION("cairn::attention_backward", inputs);
   const AttentionInput input = in_eights(given);
   const at::Tensor gradient = in_eights(given_gradient);
   const at::Tensor output = in_eights(whole.output);
@@ -276,6 +283,8 @@ bool attends_fused(const AttentionInput& input, const DroppedScores& how) {
 PartialAttention fused_forward(
     const AttentionInput& given,
     const DroppedScores& how) {
+  const std::array<c10::IValue, 2> inputs{given.query, given.key};
+  RECORD_FUNCTION("cairn::attention", inputs);
   const AttentionInput input = in_eights(given);
   const at::Tensor& query = input.query;
   const at::Tensor output = at::empty(query.sizes(), query.options());
