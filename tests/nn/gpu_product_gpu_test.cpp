@@ -311,6 +311,40 @@ TEST(GpuAttention, GivesTheGradientsOfItsProjection) {
   }
 }
 
+TEST(GpuAttention, MakesHeadsLongerThatRotaryPositionsTurn) {
+  at::manual_seed(12);
+  constexpr std::int64_t tokens = 128;
+  const Scores scores{.causal = true, .scale = 0.125};
+  for (const std::int64_t size : {60, 34}) {
+    const Rotary rotary({.head_size = size});
+    const auto [cosine, sine] =
+        rotary.angles({}, tokens, at::kBFloat16, at::Device(at::kCUDA, 0));
+    expect_same(
+        {random({2, tokens, 128}),
+         random({6 * size, 128}).mul_(0.1),
+         random({6 * size}).mul_(0.1)},
+        [&](const auto& in) {
+          const auto found = project_and_attend_on_gpu(
+              in[0],
+              {in[1], in[2], /*groups=*/2, size},
+              {scores, {cosine, sine}});
+          return found.value();
+        },
+        [&](const auto& in) {
+          const auto parts = at::linear(in[0], in[1], in[2])
+                                 .view({2, tokens, 2, 3, size})
+                                 .unbind(3);
+          const auto turned = [&](const Tensor& x) {
+            return rotate(x, cosine.to(at::kDouble), sine.to(at::kDouble));
+          };
+          return libtorchs_attention(
+                     {turned(parts[0]), turned(parts[1]), parts[2]},
+                     scores)
+              .flatten(2, 3);
+        });
+  }
+}
+
 TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
   at::manual_seed(5);
   constexpr std::int64_t tokens = 128;

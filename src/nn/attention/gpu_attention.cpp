@@ -292,17 +292,51 @@ at::Tensor attend_with_bias(
       of_joined);
 }
 
-/// A projection's weight or bias with `more` rows of zeros after every head, so
-/// that heads have a length that the GPU's attention takes. The zeros change no
-/// score.
-at::Tensor with_longer_heads(
+/// A projection's weight or bias with `more` rows of zeros after every `rows`.
+at::Tensor with_zeros_between(
     const at::Tensor& parameter,
-    std::int64_t size,
+    std::int64_t rows,
     std::int64_t more) {
-  const at::Tensor heads = parameter.unflatten(0, {-1, size});
+  const at::Tensor parts = parameter.unflatten(0, {-1, rows});
   return parameter.dim() == 2
-      ? at::constant_pad_nd(heads, {0, 0, 0, more}).flatten(0, 1)
-      : at::constant_pad_nd(heads, {0, more}).flatten(0, 1);
+      ? at::constant_pad_nd(parts, {0, 0, 0, more}).flatten(0, 1)
+      : at::constant_pad_nd(parts, {0, more}).flatten(0, 1);
+}
+
+/// project_and_attend_on_gpu() with `missing` zeros more in each head, which
+/// change no score, so that the GPU's attention takes its size. Half of them
+/// come after each half of a head where rotary positions turn the halves
+/// together.
+std::optional<at::Tensor> attend_with_longer_heads(
+    const LayerInput& given,
+    const JoinedProjection& projection,
+    const SelfScores& scores,
+    std::int64_t missing) {
+  const auto& [weight, bias, groups, size, fp8] = projection;
+  const bool rotary = scores.angles.cosine.defined();
+  const std::int64_t parts = rotary ? 2 : 1;
+  const std::int64_t part = size / parts;
+  const std::int64_t more = missing / parts;
+  SelfScores longer = scores;
+  if (rotary) {
+    longer.angles = {
+        at::constant_pad_nd(scores.angles.cosine, {0, more}),
+        at::constant_pad_nd(scores.angles.sine, {0, more})};
+  }
+  auto attended = project_and_attend_on_gpu(
+      given,
+      {.weight = with_zeros_between(weight, part, more),
+       .bias = bias.defined() ? with_zeros_between(bias, part, more) : bias,
+       .groups = groups,
+       .size = size + missing,
+       .fp8 = fp8},
+      longer);
+  if (attended) {
+    attended = attended->unflatten(2, {-1, part + more})
+                   .narrow(3, 0, part)
+                   .flatten(2, 3);
+  }
+  return attended;
 }
 
 } // namespace
@@ -363,23 +397,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
   }
   const auto& [weight, bias, groups, size, fp8] = projection;
   if (const std::int64_t missing = (8 - size % 8) % 8; missing > 0) {
-    if (scores.angles.cosine.defined()) {
-      return std::nullopt; // pairs of a head's values are half a head apart
-    }
-    auto attended = project_and_attend_on_gpu(
-        given,
-        {.weight = with_longer_heads(weight, size, missing),
-         .bias = bias.defined() ? with_longer_heads(bias, size, missing) : bias,
-         .groups = groups,
-         .size = size + missing,
-         .fp8 = fp8},
-        scores);
-    if (attended) {
-      attended = attended->unflatten(2, {-1, size + missing})
-                     .narrow(3, 0, size)
-                     .flatten(2, 3);
-    }
-    return attended;
+    return attend_with_longer_heads(given, projection, scores, missing);
   }
   const std::vector<std::int64_t> shape{
       x.size(0),
