@@ -19,6 +19,7 @@ struct Interval {
 /// The work of a GPU, as its own trace has it.
 struct GpuTrace {
   std::vector<Interval> kernels;  ///< those of NCCL not counted
+  std::vector<std::string> names; ///< of these kernels
   std::vector<Interval> messages; ///< kernels of NCCL
   std::vector<Interval> to_host;
   std::vector<Interval> to_device;
@@ -55,6 +56,7 @@ inline GpuTrace traced(
         what.find("Memcpy") == std::string::npos &&
         what.find("Memset") == std::string::npos) {
       trace.kernels.push_back(interval);
+      trace.names.push_back(what);
     }
   }
   if (const char* folder = std::getenv("CAIRN_TRACE_DIR")) {
