@@ -11,8 +11,8 @@
 #   run tests [PART]           every GPU test, or those with that part in their names,
 #                              each in a process of its own; bench/gpu/nccl_table.py
 #                              makes a table of what those of NCCL print
-#   run PROGRAM [ARGUMENT…]    cairn, cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench,
-#                              plan_gpu_speeds
+#   run PROGRAM [ARGUMENT…]    cairn, cairn-cuda, row_kernels_bench, matrix_kernels_bench,
+#                              dropped_attention_bench, moe_bench, generate_gpu_bench, plan_gpu_speeds
 #
 # With --python it packs the Python package instead, for this machine's architecture and a
 # Python of PYTHON's version (3.12, say; PYTHON has its headers, torch it need not have), and `cairn`:
@@ -57,7 +57,7 @@ if [[ $python ]]; then
   programs=(bin/cairn)
   cairn_build cairn cairn_python_core cairn_python_core_cuda
 else
-  programs=(bin/cairn bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench bin/plan_gpu_speeds)
+  programs=(bin/cairn bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/matrix_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench bin/plan_gpu_speeds)
   cairn_build "${programs[@]##*/}"
 fi
 

@@ -1,17 +1,3 @@
-#include <ATen/DeviceAccelerator.h>
-#include <ATen/Functions.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cairn/base/error.h>
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <exception>
-#include <functional>
-#include <string>
-
-#include "../best_seconds.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/cuda/fp8.h"
@@ -20,6 +6,19 @@
 #include "kernels/internal/cuda/score_rows.h"
 #include "kernels/internal/cuda/swiglu.h"
 #include "kernels/internal/cuda/table_rows.h"
+#include "kernels/more_rows.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
 
 // row_kernels_bench
 //
@@ -33,75 +32,19 @@ namespace {
 using namespace cairn;
 using at::Tensor;
 namespace cuda = kernels::cuda;
-
-constexpr int calls = 20; ///< queued at a time, so that launching is not timed
-
-void* stream() {
-  return c10::cuda::getCurrentCUDAStream().stream();
-}
-
-void started(const char* failure) {
-  if (failure != nullptr) {
-    throw InternalError({.what = failure});
-  }
-}
-
-double seconds(const std::function<void()>& kernel) {
-  kernel();
-  at::accelerator::synchronizeDevice(0);
-  return bench::best_seconds(
-             0.5,
-             [&] {
-               for (int i = 0; i < calls; ++i) {
-                 kernel();
-               }
-               at::accelerator::synchronizeDevice(0);
-             }) /
-      calls;
-}
-
-Tensor made(at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
-  return at::randn(shape, at::TensorOptions(at::kCUDA)).to(type);
-}
-
-float* floats(const Tensor& x) {
-  return x.mutable_data_ptr<float>();
-}
+using bench::floats;
+using bench::made;
+using bench::started;
+using bench::stream;
+using Table = bench::ShareTable;
 
 /// Bytes per second of a large copy, read and written.
 double copy_speed() {
   const Tensor from = made({1 << 29});
   Tensor to = at::empty_like(from);
-  return 2 * static_cast<double>(from.nbytes()) /
-      seconds([&] { to.copy_(from); });
+  return 2 * bench::bytes_of(from) /
+      bench::gpu_seconds([&] { to.copy_(from); });
 }
-
-class Table {
- public:
-  explicit Table(double ceiling) : ceiling_(ceiling) {
-    fmt::print("copies: {:.2f} TB/s\n\n", ceiling / 1e12);
-    fmt::print("| kernel | shape | µs | MB | of the copy speed |\n");
-    fmt::print("|---|---|---:|---:|---:|\n");
-  }
-  void row(
-      const char* kernel,
-      const std::string& shape,
-      double bytes,
-      const std::function<void()>& work) const {
-    const double time = seconds(work);
-    fmt::print(
-        "| {} | {} | {:.0f} | {:.0f} | {:.2f} |\n",
-        kernel,
-        shape,
-        time * 1e6,
-        bytes / 1e6,
-        bytes / time / ceiling_);
-    std::fflush(stdout);
-  }
-
- private:
-  double ceiling_;
-};
 
 void cross_entropy(const Table& table, std::int64_t tokens) {
   const Tensor scores = made({tokens, 50304});
@@ -407,7 +350,7 @@ void words(const Table& table, std::int64_t tokens, std::int64_t hidden) {
 int main() {
   try {
     const at::NoGradGuard no_grad;
-    const Table table(copy_speed());
+    const Table table(Table::Of::bytes, copy_speed());
     cross_entropy(table, 8192);
     norms(table, 65536, 768);
     norms(table, 16384, 1600);
@@ -421,6 +364,9 @@ int main() {
     words(table, 16384, 1600);
     fp8(table, 65536, 768);
     fp8(table, 16384, 6400);
+    bench::step_kernels(table);
+    bench::fp8_kernels(table);
+    bench::expert_kernels(table);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "row_kernels_bench: {}\n", error.what());
