@@ -16,7 +16,7 @@ import re
 
 COMPONENTS = [  # the first whose pattern is in a kernel's name
     ("products", r"nvjet|gemm|splitKreduce|cutlass"),
-    ("attention", r"cudnn|flash|fmha|attention"),
+    ("attention", r"cudnn|flash|fmha|attention|attend_kernel|(query|key)_gradient_kernel"),
     ("experts, without their products", r"choose|choice|mix_|group_|split_floats"),
     ("queries, keys and values joined or split", r"join_kernel|split_kernel|Rotate"),
     ("loss", r"cross_entropy|sum_scores|gradients_kernel|ScaleElements"),
@@ -70,22 +70,31 @@ def time_alone(events, name_of):
     return alone
 
 
-def table(events, steps, name_of):
+def table(events, steps, name_of, least=None):
+    """least: the least milliseconds of a step by component, for a column of their own."""
     times = collections.Counter()
     counts = collections.Counter()
     for _, duration, name in events:
         times[name_of(name)] += duration
         counts[name_of(name)] += 1
-    span = max(begin + duration for begin, duration, _ in events) - events[0][0]
     alone = time_alone(events, name_of)
-    yield "| | ms of a step | alone | share | kernels |"
-    yield "|---|---:|---:|---:|---:|"
-    for name, time in times.most_common():
-        yield (f"| {name} | {time / steps / 1e3:.2f} | {alone[name] / steps / 1e3:.2f} | {time / span:.1%} "
-               f"| {counts[name] / steps:.4} |")
+    span = max(begin + duration for begin, duration, _ in events) - events[0][0]
     idle = span - busy_time(events)
-    yield f"| nothing runs | {idle / steps / 1e3:.2f} | | {idle / span:.1%} | |"
-    yield f"| the step | {span / steps / 1e3:.2f} | | | {len(events) / steps:.0f} |"
+
+    def of_step(time):
+        return f"{time / steps / 1e3:.2f}"
+
+    rows = [
+        (name, of_step(time), of_step(alone[name]), f"{time / span:.1%}", f"{counts[name] / steps:.4}")
+        for name, time in times.most_common()]
+    rows += [("nothing runs", of_step(idle), "", f"{idle / span:.1%}", ""),
+             ("the step", of_step(span), "", "", f"{len(events) / steps:.0f}")]
+    columns = ["ms of a step", "alone", "share", "kernels"] + (["least ms"] if least else [])
+    yield f"| | {' | '.join(columns)} |"
+    yield "|---|" + "---:|" * len(columns)
+    for row in rows:
+        found = (f"{least[row[0]]:.2f}" if row[0] in least else "",) if least else ()
+        yield f"| {' | '.join(row + found)} |"
 
 
 def main():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""run.py --cairn PROGRAM [--peers FOLDER] [--peer NAME]… [--row MODEL/BATCH]… [--results FILE]
+"""run.py --cairn PROGRAM [--check PROGRAM] [--trace] [--peers FOLDER] [--peer NAME]…
+          [--row MODEL/BATCH]… [--results FILE] [-- FLAG…]
 
 Trains GPT-2 of several sizes, a Llama, BERT and T5 on one GPU, Cairn and its peers in
 turns, and prints a table in Markdown: tokens per second, memory (GB of 1e9 bytes), MFU and the
@@ -8,6 +9,12 @@ moments, clipping, no dropout, on random tokens.
 
   --cairn    a program with GPU parts: build/release/bin/cairn-cuda, or the `run` of
              tools/gpu_bundle.sh followed by cairn-cuda, in quotes
+  --check    a program with the GPU tests: build/release/tests/gpu_test, or the `run` of
+             tools/gpu_bundle.sh followed by gpu_test, in quotes. First kernels, products,
+             attention, fp8 and experts are compared with their twins; nothing is measured
+             unless all are right
+  --trace    every row of Cairn runs once more under the profiler: a table says where the time
+             of a step goes, beside the least that it can take (components.py, least.py)
   --peers    for the rows of GPT-2 a folder with bench_torch.py and nanogpt_model.py
              (nanoGPT with and without torch.compile, DeepSpeed) and perhaps
              llmc/train_gpt2cu (llm.c); without it they have no peers. The other rows'
@@ -21,8 +28,10 @@ moments, clipping, no dropout, on random tokens.
   --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up, and the
              median of the rest counts (default 24). The others always take 4 to warm up and
              12 that count
-  --results  also writes every figure as JSON, with date and versions; memory in bytes. Older
-             files have it in units of 2**30 bytes ("gibibytes")
+  --results  also writes every figure as JSON, with date, commit and versions; memory in bytes.
+             Older files have it in units of 2**30 bytes ("gibibytes"). While the GPU is busy,
+             its clock and power are read ten times a second: their medians are there too
+  --commit   what the program was built from, where this script is not in its repository
   --device cpu and the rows tiny/2, tiny-llama/2, tiny-bert/2 and tiny-t5/2 try the script
              itself on a machine without a GPU
 
@@ -52,6 +61,7 @@ import argparse
 import collections
 import datetime
 import functools
+import importlib.metadata
 import json
 import pathlib
 import re
@@ -60,6 +70,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import components
 
 Model = collections.namedtuple("Model", "family layers heads hidden length decoder groups ffn")
 
@@ -116,7 +128,15 @@ ROWS = ["124M/64", "350M/32", "774M/16", "1.5B/16", "1.5B/8", "Llama-1B/8", "BER
 PEAKS = [989e12, 756e12]
 VOCABULARY = 50304
 
-Figure = collections.namedtuple("Figure", "tokens_per_second bytes loss")
+CHECKED = [  # suites of gpu_test that compare with a twin or with sums in higher precision
+    "RowKernels", "DropoutRows", "TableRows", "WordRowsOnGpu", "Fp8Kernels", "JoinedFp8", "ExpertKernels", "GpuClip",
+    "GpuScale", "GpuFormula", "SumOfSquares", "UpdateMany/*", "CublasLt", "GpuProduct", "GpuAttention",
+    "CudaAttention*", "*/DroppedAttentionGpu*", "DroppedAttentionGpu*", "MixtureGpu",
+    "GroupedProductGpu", "OwnGroupProductsGpu", "RouterScoresGpu", "MaskedLabels",
+]  # fmt: skip
+PACKAGES = ["torch", "transformers", "deepspeed", "triton"]  # those that the peers run on
+
+Figure = collections.namedtuple("Figure", "tokens_per_second bytes loss megahertz watts", defaults=[None, None])
 
 
 def tokens_per_sample(model):
@@ -152,7 +172,54 @@ def output_of(command, **options):
     return result.stdout + result.stderr
 
 
-def cairn(options, name, batch, more=()):
+def check(options):
+    """Runs the GPU tests that say whether what is measured is right; returns how many."""
+    names = ":".join(f"{suite}.*" for suite in CHECKED)
+    said = output_of([*shlex.split(options.check), f"--gtest_filter={names}"])
+    passed = re.search(r"\[  PASSED  \] (\d+) test", said)
+    if not passed or passed.group(1) == "0":
+        raise RuntimeError(f"{options.check}: none of these tests ran: {names}\n{said[-2000:]}")
+    return int(passed.group(1))
+
+
+class GpuMeter:
+    """Reads the GPU's clock and power while a contestant runs."""
+
+    QUERY = "--query-gpu=utilization.gpu,clocks.sm,power.draw"
+
+    def __init__(self, options):
+        self.process = None
+        self.lines = tempfile.TemporaryFile("w+")
+        if options.device == "cuda":
+            command = ["nvidia-smi", self.QUERY, "--format=csv,noheader,nounits", "-lms", "100"]
+            try:
+                self.process = subprocess.Popen(command, stdout=self.lines, stderr=subprocess.DEVNULL)
+            except OSError:
+                pass  # the figures have no clock
+
+    def medians(self):
+        """(MHz, W) while the GPU was busy; none where they were not read. Ends the reading."""
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+        self.lines.seek(0)
+        return busy_medians(self.lines.read())
+
+
+def busy_medians(text):
+    busy = []
+    for line in text.splitlines():
+        try:
+            used, megahertz, watts = map(float, line.split(","))
+        except ValueError:
+            continue  # a line that is not whole, or a value that this GPU does not tell
+        if used >= 90:
+            busy.append((megahertz, watts))
+    return tuple(statistics.median(values) for values in zip(*busy)) if busy else (None, None)
+
+
+def train(options, name, batch, more):
+    """Runs `cairn pretrain`; returns its log's lines."""
     model = MODELS[name]
     family = FAMILIES[model.family]
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +239,29 @@ def cairn(options, name, batch, more=()):
         kind = ["--bf16", "--main-grads-dtype", "bf16"] if options.device == "cuda" else []
         program = [*shlex.split(options.cairn), "pretrain", family.command]
         output_of([*program, *flags, *decoder, *kind, *more, *options.more])
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def trace(options, row, more=()):
+    """Where the time of a step goes: lines in Markdown."""
+    name, batch = row.split("/")
+    first, steps = options.steps // 2, 2
+    with tempfile.TemporaryDirectory() as folder:
+        flags = f"""--profile --profile-step-start {first} --profile-step-end {first + steps}
+            --tensorboard-dir {folder}/tensorboard""".split()
+        train(options, name, int(batch), [*more, *flags])
+        (file,) = pathlib.Path(folder, "profiling").glob("*.pt.trace.json*")
+        events = components.events_of(file)
+    if not events:
+        return ["no kernels of a GPU in the trace"]
+    import least  # it reads the rows of this file
+
+    return list(components.table(events, steps, components.component_of, least.least_times(row)))
+
+
+def cairn(options, name, batch, more=()):
+    model = MODELS[name]
+    lines = train(options, name, batch, more)
     steps = [line for line in lines if "samples per second" in line]
     later = steps[1:]  # the first has warmed up
     most = max((line.get("max allocated bytes", 0) for line in later), default=0)
@@ -242,11 +331,14 @@ def write_results(options, figures):
     if options.results:
         options.results.parent.mkdir(parents=True, exist_ok=True)
         everything = {
-            "machine": machine(),
+            "machine": machine(options),
+            "flags": options.more,
+            "checked": options.checked,
             "figures": {
                 row: {name: [figure._asdict() for figure in runs] for name, runs in by_name.items()}
                 for row, by_name in figures.items()
             },
+            "where the time goes": options.traces,
         }
         options.results.write_text(json.dumps(everything, indent=1) + "\n")
 
@@ -258,9 +350,13 @@ def measure(options):
         for row in options.row or ROWS:
             model, batch = row.split("/")
             for name, run in contestants(options, MODELS[model].family).items():
+                meter = GpuMeter(options)
                 try:
                     figure = run(options, model, int(batch))
+                    megahertz, watts = meter.medians()
+                    figure = figure._replace(megahertz=megahertz, watts=watts)
                 except (OSError, RuntimeError, LookupError, ValueError, AttributeError) as error:
+                    meter.medians()
                     print(f"{row}, {name}: {error}", file=sys.stderr, flush=True)
                     continue
                 figures[row][name].append(figure)
@@ -269,33 +365,81 @@ def measure(options):
     return figures
 
 
-def table(figures):
-    yield "| model, batch | | tokens/s | memory (GB) | MFU of 989 | of 756 | loss | to the best peer |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+def trace_rows(options, figures):
+    """Traces what was measured of Cairn."""
     for row, by_name in figures.items():
-        medians = {
-            name: Figure(*(statistics.median(values) for values in zip(*runs))) for name, runs in by_name.items()
-        }
+        for name in by_name:
+            if not name.startswith("Cairn"):
+                continue
+            more = next((flags for title, flags in CAIRN_AGAIN.values() if title == name), "")
+            try:
+                options.traces[f"{row}, {name}"] = trace(options, row, more.split())
+            except (OSError, RuntimeError, LookupError, ValueError, TypeError) as error:
+                print(f"{row}, {name}, traced: {error}", file=sys.stderr, flush=True)
+            write_results(options, figures)
+
+
+def median(values):
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def table(figures):
+    yield "| model, batch | | tokens/s | memory (GB) | MFU of 989 | of 756 | loss | to the best peer | MHz | W |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for row, by_name in figures.items():
+        medians = {name: Figure(*map(median, zip(*runs))) for name, runs in by_name.items()}
         peers = [figure.tokens_per_second for name, figure in medians.items() if not name.startswith("Cairn")]
         for name, figure in medians.items():
             rate = figure.tokens_per_second * operations_per_token(MODELS[row.split("/")[0]])
             used = " | ".join(f"{rate / peak:.1%}" for peak in PEAKS)
             ratio = f"{figure.tokens_per_second / max(peers):.2f}" if peers and name.startswith("Cairn") else ""
+            read = " | ".join("" if value is None else f"{value:.0f}" for value in (figure.megahertz, figure.watts))
             yield (
                 f"| {row} | {name} | {figure.tokens_per_second:,.0f} | {figure.bytes / 1e9:.1f} "
-                f"| {used} | {figure.loss:.3f} | {ratio} |"
+                f"| {used} | {figure.loss:.3f} | {ratio} | {read} |"
             )
 
 
-@functools.lru_cache
-def machine():
-    said = {"date": datetime.date.today().isoformat()}
+def said_by(*command, **options):
     try:
-        said["gpu"] = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).strip()
-        said["torch"] = output_of([sys.executable, "-c", "import torch; print(torch.__version__)"]).strip()
+        return output_of(list(command), **options).strip()
     except (OSError, RuntimeError):
-        pass
-    return said
+        return None
+
+
+def commit_of(folder):
+    return said_by("git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def package_versions():
+    """Of the peers' packages, and of the libraries that come with libtorch as packages."""
+    found = {}
+    for distribution in importlib.metadata.distributions():
+        name = (distribution.metadata["Name"] or "").lower()
+        if name in PACKAGES or re.match(r"nvidia-(cublas|cudnn|cuda-runtime|nccl)", name):
+            found[name] = distribution.version
+    return found
+
+
+@functools.lru_cache
+def machine_of(cairn_program, peers, commit):
+    said = {
+        "date": datetime.date.today().isoformat(),
+        "gpu": said_by("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
+        "cairn": said_by(*shlex.split(cairn_program), "--version"),
+        "commit": commit or commit_of(pathlib.Path(__file__).parent),
+        "torch": said_by(sys.executable, "-c", "import torch; print(torch.__version__)"),
+        "cuda": said_by(sys.executable, "-c", "import torch; print(torch.version.cuda)"),
+        "cudnn": said_by(sys.executable, "-c", "import torch; print(torch.backends.cudnn.version())"),
+        "packages": package_versions(),
+        "llm.c": commit_of(pathlib.Path(peers, "llmc")) if peers else None,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def machine(options):
+    return machine_of(options.cairn, options.peers, options.commit)
 
 
 def main():
@@ -308,6 +452,9 @@ def main():
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--check")
+    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--commit")
     parser.add_argument("more", nargs="*", help="flags of `cairn pretrain`, after --")
     options = parser.parse_args()
     for row in options.row or []:
@@ -315,10 +462,23 @@ def main():
         if model not in MODELS or not batch.isdigit():
             parser.error(f"no such row: {row}; say one of {', '.join(MODELS)}, a slash and the batch")
 
+    options.checked = None  # how many tests have passed
+    options.traces = {}  # tables by row and name
+    if options.check:
+        try:
+            options.checked = check(options)
+        except (OSError, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 1
+        print(f"{options.checked} tests against twins passed\n", flush=True)
     figures = measure(options)
     if not figures:
         return 1  # measure() has said why
-    print("\n".join(table(figures)))
+    print("\n".join(table(figures)), flush=True)
+    if options.trace:
+        trace_rows(options, figures)
+    for title, lines in options.traces.items():
+        print(f"\n{title}\n", *lines, sep="\n")
     return 0
 
 
