@@ -3,6 +3,7 @@
 #include "nn/attention/dropped_attention.h"
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
+#include "nn/attention/longer_heads.h"
 #include "nn/linear/compute_type.h"
 #include "nn/linear/dropout_key.h"
 #include "nn/linear/wide_compute.h"
@@ -181,6 +182,17 @@ at::Tensor attend(
   }
   if (dropout > 0) {
     return attend_dropping(input, options);
+  }
+  const std::int64_t size = query.size(3);
+  if (query.is_cuda() && at::isReducedFloatingType(query.scalar_type()) &&
+      size % 8 != 0) {
+    const AttentionInput longer = in_whole_eights(input);
+    AttendOptions how = options;
+    how.scale = scale_or_default(scale, size);
+    return attend(longer.query, longer.key, longer.value, how)
+        .unflatten(2, {-1, longer.query.size(3)})
+        .narrow(3, 0, size)
+        .flatten(2, 3);
   }
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU has no grouped queries.

@@ -1,11 +1,11 @@
 #include "nn/attention/dropped_attention.h"
 
 #include "nn/attention/fused_attention.h"
+#include "nn/attention/longer_heads.h"
 #include "nn/linear/dropped_rows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_safe_softmax.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <cairn/nn/dropout.h>
@@ -71,14 +71,6 @@ at::Tensor by_operators(
       .flatten(2, 3);
 }
 
-/// Heads with `missing` zeros after each, which change no score.
-AttentionInput longer(const AttentionInput& input, std::int64_t missing) {
-  const auto padded = [&](const at::Tensor& x) {
-    return at::constant_pad_nd(x, {0, missing});
-  };
-  return {padded(input.query), padded(input.key), padded(input.value)};
-}
-
 } // namespace
 
 at::Tensor attend_dropping(
@@ -95,10 +87,8 @@ at::Tensor attend_dropping(
       .mask = options.mask,
       .dropout = options.dropout,
       .noise = options.noise};
-  const std::int64_t missing = (8 - size % 8) % 8;
   const bool on_gpu = input.query.is_cuda();
-  const AttentionInput whole_eights =
-      on_gpu && missing > 0 ? longer(input, missing) : input;
+  const AttentionInput whole_eights = on_gpu ? in_whole_eights(input) : input;
   if (on_gpu && attends_fused(whole_eights, how)) {
     return attend_fused(whole_eights, how).narrow(3, 0, size).flatten(2, 3);
   }
