@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// The end of a tile of grouped_product.cu: sums lie on a worker's desk in
-// shared memory, go through the last operation and are written.
+// The end of a tile of grouped_product.cu: a worker's sums lie on its desk in
+// shared memory, go through the last operation and are written. A warp has 16
+// rows of them from the first to the last.
 
 namespace cairn::kernels::cuda::grouped {
 
@@ -51,82 +52,194 @@ union Eight {
   std::uint32_t pairs[4];
 };
 
-/// Waits until nobody reads the worker's desk any more.
-__device__ inline void clear_desk(const Worker& worker) {
-  if (worker.thread == 0) {
-    wait_for_reads<0>();
-  }
-  meet_group(1 + worker.number);
-}
+/// The bias of a tile's columns, spread over a warp: of each 8 columns, thread
+/// 4 g + t has 2 t and 2 t + 1 of the four times 8 from 32 g on.
+struct Biases {
+  std::uint32_t pairs[4];
+};
 
-/// Bytes of a desk with 64 columns of bf16, swizzled as boxes are.
-inline constexpr unsigned half_desk = desk_bytes / 2;
-
-/// Lays the sums on the desk in bf16, and adds the bias first.
-template <bool with_bias>
-__device__ void lay_out(
-    Sums& sums,
-    unsigned desk,
+/// Starts to read them.
+__device__ inline Biases read_biases(
     const Place& place,
     const Work& work,
+    const Worker& worker) {
+  Biases biases{};
+  if (work.bias != nullptr) {
+    const __nv_bfloat16* const bias =
+        work.bias + static_cast<std::int64_t>(place.group) * work.columns;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column =
+          place.column + (worker.lane / 4 * 4 + i) * 8 + (worker.lane & 3) * 2;
+      if (column < work.columns) {
+        asm volatile("ld.global.b32 %0, [%1];"
+                     : "=r"(biases.pairs[i])
+                     : "l"(bias + column)
+                     : "memory");
+      }
+    }
+  }
+  return biases;
+}
+
+/// Those that the thread adds to its sums of 8 columns.
+__device__ inline std::uint32_t bias_of(
+    const Biases& biases,
+    int eight,
+    const Worker& worker) {
+  return __shfl_sync(
+      0xFFFFFFFFU,
+      biases.pairs[eight % 4],
+      (worker.lane & 3) + eight / 4 * 4);
+}
+
+/// Lays 64 columns of sums in a box, in bf16, and adds the bias first.
+template <bool with_bias>
+__device__ void lay_out(
+    const Sums& sums,
+    int box,
+    unsigned to,
+    const Biases& biases,
     const Worker& worker) {
   const int row = worker.warp * 16 + (worker.lane & 15);
   const int swizzle = row & 7;
   const int right = worker.lane >> 4;
-  const __nv_bfloat16* bias = nullptr;
-  if constexpr (with_bias) {
-    bias = work.bias == nullptr
-        ? nullptr
-        : work.bias + static_cast<std::int64_t>(place.group) * work.columns;
-  }
 #pragma unroll
-  for (int j = 0; j < 16; j += 2) {
+  for (int j = 0; j < 8; j += 2) {
     float added[4] = {};
     if constexpr (with_bias) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int column = place.column + (j + i) * 8 + (worker.lane & 3) * 2;
-        if (bias != nullptr && column < work.columns) {
-          const std::uint32_t both =
-              *reinterpret_cast<const std::uint32_t*>(bias + column);
-          added[2 * i] = low(both);
-          added[2 * i + 1] = high(both);
-        }
+        const std::uint32_t both = bias_of(biases, box * 8 + j + i, worker);
+        added[2 * i] = low(both);
+        added[2 * i + 1] = high(both);
       }
     }
+    const float* const s = &sums[(box * 8 + j) * 4];
+    const std::uint32_t pairs[4] = {
+        packed(s[0] + added[0], s[1] + added[1]),
+        packed(s[2] + added[0], s[3] + added[1]),
+        packed(s[4] + added[2], s[5] + added[3]),
+        packed(s[6] + added[2], s[7] + added[3])};
+    store_matrices(to + row * 128 + (((j + right) ^ swizzle) << 4), pairs);
+  }
+}
+
+/// Lays 32 columns of sums in a box, in fp32.
+__device__ inline void lay_out_floats(
+    const Sums& sums,
+    int box,
+    unsigned to,
+    const Worker& worker) {
+  const int row = worker.warp * 16 + worker.lane / 4;
+  const int swizzle = row & 7; // that of row + 8 as well
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float* const s = &sums[i][4 * j];
-      const std::uint32_t pairs[4] = {
-          packed(s[0] + added[0], s[1] + added[1]),
-          packed(s[2] + added[0], s[3] + added[1]),
-          packed(s[4] + added[2], s[5] + added[3]),
-          packed(s[6] + added[2], s[7] + added[3])};
-      store_matrices(
-          desk + j / 8 * half_desk + (i * half + row) * 128 +
-              (((j % 8 + right) ^ swizzle) << 4),
-          pairs);
+  for (int j = 0; j < 4; ++j) {
+    const int word = 2 * j + (worker.lane & 3) / 2;
+#pragma unroll
+    for (int lower = 0; lower < 2; ++lower) {
+      const float* const s = &sums[(box * 4 + j) * 4 + lower * 2];
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
+                   :
+                   : "r"(to + (row + lower * 8) * 128 +
+                         ((word ^ swizzle) << 4) + (worker.lane & 1) * 8),
+                     "f"(s[0]),
+                     "f"(s[1])
+                   : "memory");
     }
   }
 }
 
-/// Starts to write a tile of bf16 from the desk.
-__device__ inline void write_boxes(
+/// Writes the worker's 64 rows as boxes. One half of the desk is filled while
+/// the other is read.
+template <class Form>
+__device__ void write_boxes(
+    const Sums& sums,
+    const Biases& biases,
     const CUtensorMap& result,
     unsigned desk,
     const BoxPlace& to,
     bool add,
     const Worker& worker) {
-  publish_stores();
-  meet_group(1 + worker.number);
+  constexpr bool fp32 = std::is_same_v<typename Form::Result, float>;
+  constexpr int columns = fp32 ? fp32_box_columns : box_columns;
+  constexpr int batch = Form::Memory::boxes_of_desk / 2;
+#pragma unroll
+  for (int first = 0; first < tile_columns / columns; first += batch) {
+    const unsigned own_half = desk + first / batch % 2 * batch * box_bytes;
+    if (worker.thread == 0) {
+      wait_for_reads<1>();
+    }
+    meet_group(1 + worker.number);
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+      const unsigned box = own_half + i * box_bytes;
+      if constexpr (fp32) {
+        lay_out_floats(sums, first + i, box, worker);
+      } else {
+        lay_out<Form::has_bias>(sums, first + i, box, biases, worker);
+      }
+    }
+    publish_stores();
+    meet_group(1 + worker.number);
+    if (worker.thread == 0) {
+#pragma unroll
+      for (int i = 0; i < batch; ++i) {
+        write_box(
+            result,
+            {to.column + (first + i) * columns, to.row, to.matrix},
+            own_half + i * box_bytes,
+            add);
+      }
+      commit_writes();
+    }
+  }
+}
+
+/// Writes those of the worker's rows that the group has, of which there are
+/// fewer than 64. A thread has 8 columns of every second row of its warp, of
+/// two boxes after the other.
+template <class Form>
+__device__ void write_some_rows(
+    const Sums& sums,
+    const Biases& biases,
+    unsigned desk,
+    const Place& place,
+    const Work& work,
+    int rows,
+    const Worker& worker) {
+  constexpr int boxes = 2;
+  const int word = worker.lane % 16;
+  const int row = worker.warp * 16 + worker.lane / 16;
+  const unsigned from = desk + word / 8 * box_bytes;
   if (worker.thread == 0) {
-    write_box(result, to, desk, add);
-    write_box(
-        result,
-        {to.column + half, to.row, to.matrix},
-        desk + half_desk,
-        add);
-    commit_writes();
+    wait_for_reads<0>();
+  }
+  meet_group(1 + worker.number);
+#pragma unroll
+  for (int first = 0; first < right_boxes; first += boxes) {
+#pragma unroll
+    for (int i = 0; i < boxes; ++i) {
+      const unsigned box = desk + i * box_bytes;
+      lay_out<Form::has_bias>(sums, first + i, box, biases, worker);
+    }
+    __syncwarp();
+    const int column = place.column + first * box_columns + word * 8;
+    if (column < work.columns) {
+      auto* const result = static_cast<__nv_bfloat16*>(work.result) + column +
+          static_cast<std::int64_t>(
+              place.begin + place.row + worker.number * half) *
+              work.columns;
+#pragma unroll
+      for (int i = row; i < row + 16; i += 2) {
+        if (i < rows) {
+          *reinterpret_cast<uint4*>(
+              result + static_cast<std::int64_t>(i) * work.columns) =
+              read_word(from + i * 128 + (((word % 8) ^ (i & 7)) << 4));
+        }
+      }
+    }
+    __syncwarp();
   }
 }
 
@@ -161,180 +274,149 @@ gradient_of(const Eight& gradient, const Eight& sums, float (&totals)[8]) {
   return result;
 }
 
-/// Writes the tile's rows from the desk, in bf16, after the last operation. A
-/// thread has 8 columns of every eighth row. `whole`: all 128 rows and columns
-/// are wanted.
-template <GroupFinish finish, Gelu kind, bool whole>
-__device__ void write_rows(
-    unsigned desk,
-    const Place& place,
-    const Work& work,
-    std::int64_t first, ///< the result's row that is the tile's first one
-    int rows,
-    const Worker& worker) {
-  constexpr int each = tile * tile / 8 / group_threads;
-  constexpr int batch = 4; ///< rows at a time, to have enough to do
-  const int word = worker.thread % 16;
-  const int row = worker.thread / 16;
-  const int column = place.column + word * 8;
-  const unsigned from =
-      desk + word / 8 * half_desk + row * 128 + (((word % 8) ^ row) << 4);
-  const bool inside = column < work.columns;
-  const std::int64_t to = (first + row) * work.columns + column;
-  const std::int64_t step = std::int64_t{8} * work.columns;
-  auto* const result = static_cast<__nv_bfloat16*>(work.result) + to;
-  const auto wanted = [&](int i) {
-    return whole || (inside && row + 8 * i < rows);
-  };
-  Eight inputs[batch];
-  const auto read_inputs = [&](int begin) {
-#pragma unroll
-    for (int b = 0; b < batch; ++b) {
-      inputs[b].word = uint4{0, 0, 0, 0};
-      if (wanted(begin + b)) {
-        inputs[b].word = read_now(work.sums + to + (begin + b) * step);
-      }
-    }
-  };
-  if constexpr (finish == GroupFinish::gelu_gradient) {
-    read_inputs(0);
-  }
-  meet_group(1 + worker.number);
-  float totals[8] = {};
-  // A loop, since code that runs once for a tile is not in the instructions'
-  // cache: written out, it waits for itself most of the time.
-#pragma unroll 1
-  for (int begin = 0; begin < each; begin += batch) {
-    Eight given[batch];
-#pragma unroll
-    for (int b = 0; b < batch; ++b) {
-      given[b].word = read_word(from + (begin + b) * 1024);
-    }
-    if constexpr (finish == GroupFinish::gelu) {
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        if (wanted(begin + b)) {
-          *reinterpret_cast<uint4*>(work.sums + to + (begin + b) * step) =
-              given[b].word;
-        }
-        given[b] = gelu_of<kind>(given[b]);
-      }
-    }
+/// Rows on a desk in bf16 that go through a last operation and are written
+/// while the next tile's products are under way. A warp has 16 rows, and a
+/// thread 8 columns of each.
+template <GroupFinish finish, Gelu kind>
+class LateRows {
+ public:
+  __device__ LateRows(const Work& work, unsigned desk, const Worker& worker)
+      : work_(work), desk_(desk), worker_(worker) {}
+
+  /// Begins with the rows of a tile that now lie on the desk.
+  __device__ void begin(const Place& place, int rows) {
+    next_ = 0;
+    end_ = min(max(rows - worker_.warp * warp_rows, 0), warp_rows);
+    column_ = place.column;
+    part_ = place.number * workers + worker_.number;
+    first_ = static_cast<std::int64_t>(
+                 place.begin + place.row + worker_.number * half +
+                 worker_.warp * warp_rows) *
+            work_.columns +
+        column_ + worker_.lane * 8;
     if constexpr (finish == GroupFinish::gelu_gradient) {
-      Eight sums[batch];
 #pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        sums[b] = inputs[b];
+      for (float& total : totals_) {
+        total = 0;
       }
-      if (begin + batch < each) {
-        read_inputs(begin + batch);
-      }
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        if (!wanted(begin + b)) {
-          given[b].word = uint4{0, 0, 0, 0};
-        }
-        given[b] = gradient_of<kind>(given[b], sums[b], totals);
-      }
+      read_input();
     }
-#pragma unroll
-    for (int b = 0; b < batch; ++b) {
-      if (wanted(begin + b)) {
-        *reinterpret_cast<uint4*>(result + (begin + b) * step) = given[b].word;
+  }
+
+  /// Spreads the rows that are left over so many calls of do_some().
+  __device__ void spread(int calls) {
+    each_ = calls > 0 ? (end_ - next_ + calls - 1) / calls : 0;
+  }
+
+  __device__ void do_some() {
+#pragma unroll 1
+    for (int i = 0; i < each_ && next_ < end_; ++i) {
+      do_row();
+    }
+  }
+
+  /// Does what is left. The warp can use its part of the desk again.
+  __device__ void do_rest() {
+#pragma unroll 1
+    while (next_ < end_) {
+      do_row();
+    }
+    __syncwarp();
+    if constexpr (finish == GroupFinish::gelu_gradient) {
+      if (part_ >= 0) {
+        write_totals();
+        part_ = -1;
       }
     }
   }
-  if constexpr (finish == GroupFinish::gelu_gradient) {
-    constexpr unsigned all = 0xFFFFFFFFU;
-#pragma unroll
-    for (float& total : totals) {
-      total += __shfl_xor_sync(all, total, 16);
+
+ private:
+  static constexpr int warp_rows = 16;
+  static constexpr unsigned warp_bytes = warp_rows * 128;
+
+  [[nodiscard]] __device__ bool inside() const {
+    return column_ + worker_.lane * 8 < work_.columns;
+  }
+
+  [[nodiscard]] __device__ std::int64_t place_of(int row) const {
+    return first_ + static_cast<std::int64_t>(row) * work_.columns;
+  }
+
+  __device__ void read_input() {
+    if (next_ < end_ && inside()) {
+      input_.word = read_now(work_.sums + place_of(next_));
     }
-    meet_group(1 + worker.number); // nobody reads the desk any more
-    if (worker.lane < 16) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        asm volatile("st.shared.f32 [%0], %1;"
-                     :
-                     : "r"(desk + (worker.warp * tile + word * 8 + k) * 4),
-                       "f"(totals[k])
-                     : "memory");
+  }
+
+  __device__ void do_row() {
+    const int row = next_++;
+    if (inside()) {
+      const std::int64_t to = place_of(row);
+      Eight given;
+      given.word = read_word(
+          desk_ + worker_.lane / 8 * box_bytes + worker_.warp * warp_bytes +
+          row * 128 + (((worker_.lane % 8) ^ (row & 7)) << 4));
+      if constexpr (finish == GroupFinish::gelu) {
+        *reinterpret_cast<uint4*>(work_.sums + to) = given.word;
+        given = gelu_of<kind>(given);
+      } else {
+        const Eight sums = input_;
+        read_input();
+        given = gradient_of<kind>(given, sums, totals_);
       }
+      *reinterpret_cast<uint4*>(
+          static_cast<__nv_bfloat16*>(work_.result) + to) = given.word;
     }
-    meet_group(1 + worker.number);
-    float total = 0;
+  }
+
+  /// Sums up what the four warps have of each column.
+  __device__ void write_totals() {
+    const unsigned own =
+        desk_ + worker_.warp * warp_bytes + worker_.lane * 8 * sizeof(float);
+#pragma unroll
+    for (int k = 0; k < 8; k += 4) {
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};"
+                   :
+                   : "r"(own + k * static_cast<unsigned>(sizeof(float))),
+                     "f"(totals_[k]),
+                     "f"(totals_[k + 1]),
+                     "f"(totals_[k + 2]),
+                     "f"(totals_[k + 3])
+                   : "memory");
+    }
+    meet_group(1 + worker_.number);
+    float2 total{0, 0};
 #pragma unroll
     for (int warp = 0; warp < 4; ++warp) {
-      float part;
-      asm volatile("ld.shared.f32 %0, [%1];"
-                   : "=f"(part)
-                   : "r"(desk + (warp * tile + worker.thread) * 4)
+      float2 part;
+      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                   : "=f"(part.x), "=f"(part.y)
+                   : "r"(desk_ + warp * warp_bytes + worker_.thread * 8)
                    : "memory");
-      total += part;
+      total.x += part.x;
+      total.y += part.y;
     }
-    if (place.column + worker.thread < work.columns) {
-      work.parts
-          [static_cast<std::int64_t>(place.part) * work.columns + place.column +
-           worker.thread] = total;
+    const int column = column_ + worker_.thread * 2;
+    if (column < work_.columns) {
+      *reinterpret_cast<float2*>(
+          work_.parts + static_cast<std::int64_t>(part_) * work_.columns +
+          column) = total;
     }
+    meet_group(1 + worker_.number); // nobody reads the desk any more
   }
-}
 
-/// Writes the tile in fp32, a quarter after the other. One half of the desk is
-/// filled while the other is read.
-__device__ inline void write_floats(
-    Sums& sums,
-    const CUtensorMap& result,
-    unsigned desk,
-    const BoxPlace& to,
-    bool add,
-    const Worker& worker) {
-  constexpr unsigned box_bytes = half * 128;
-  constexpr int quarters = 4;
-  const int row = worker.warp * 16 + worker.lane / 4;
-  const int swizzle = row & 7; // that of row + 8 as well
-#pragma unroll
-  for (int quarter = 0; quarter < quarters; ++quarter) {
-    const int i = quarter / 2;
-    const int side = quarter % 2;
-    const unsigned own_half = desk + side * half_desk;
-    if (worker.thread == 0) {
-      wait_for_reads<1>();
-    }
-    meet_group(1 + worker.number);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const int word = 2 * (j % 4) + (worker.lane & 3) / 2;
-#pragma unroll
-      for (int lower = 0; lower < 2; ++lower) {
-        const float* const s = &sums[i][(side * 8 + j) * 4 + lower * 2];
-        asm volatile(
-            "st.shared.v2.f32 [%0], {%1, %2};"
-            :
-            : "r"(own_half + j / 4 * box_bytes + (row + lower * 8) * 128 +
-                  ((word ^ swizzle) << 4) + (worker.lane & 1) * 8),
-              "f"(s[0]),
-              "f"(s[1])
-            : "memory");
-      }
-    }
-    publish_stores();
-    meet_group(1 + worker.number);
-    if (worker.thread == 0) {
-#pragma unroll
-      for (int box = 0; box < 2; ++box) {
-        write_box(
-            result,
-            {to.column + side * half + box * fp32_box_columns,
-             to.row + i * half,
-             to.matrix},
-            own_half + box * box_bytes,
-            add);
-      }
-      commit_writes();
-    }
-  }
-}
+  const Work& work_;
+  unsigned desk_;
+  const Worker& worker_;
+  int next_ = 0;
+  int end_ = 0;
+  int each_ = 0;
+  int column_ = 0;
+  int part_ = -1; ///< where totals go; negative: there are none
+  std::int64_t first_ = 0;
+  Eight input_{};
+  float totals_[8] = {};
+};
 
 /// The last operation, and which GELU it is about.
 struct Last {
@@ -349,6 +431,14 @@ struct Form {
   using Result = Result_;
   static constexpr Factors factors = factors_;
   static constexpr Last last{finish, kind};
+  static constexpr bool has_bias =
+      finish == GroupFinish::add_bias || finish == GroupFinish::gelu;
+  /// The last operation takes longer than the other worker has to multiply. So
+  /// a tile lies whole on the desk during the next one.
+  static constexpr bool is_late =
+      finish == GroupFinish::gelu || finish == GroupFinish::gelu_gradient;
+  using Memory =
+      std::conditional_t<is_late, grouped::Memory<3, 4>, grouped::Memory<4, 2>>;
 };
 
 /// Brings the sums near that the tile's last operation reads.
@@ -357,48 +447,21 @@ __device__ inline void fetch_sums(
     const Work& work,
     int rows,
     const Worker& worker) {
-  if (worker.thread < rows) {
+  constexpr int line = 64; ///< elements that come at once
+  const int own = worker.thread / 2;
+  if (own < rows) {
     const __nv_bfloat16* const row = work.sums +
-        static_cast<std::int64_t>(place.begin + place.row + worker.thread) *
+        static_cast<std::int64_t>(
+            place.begin + place.row + worker.number * half + own) *
             work.columns;
+    const int first = place.column + worker.thread % 2 * (tile_columns / 2);
 #pragma unroll
-    for (int column = place.column; column < place.column + tile;
-         column += half) {
+    for (int column = first; column < first + tile_columns / 2;
+         column += line) {
       if (column < work.columns) {
         fetch_soon(row + column);
       }
     }
-  }
-}
-
-/// Writes a tile of the products of rows.
-template <class Form>
-__device__ void finish_rows(
-    Sums& sums,
-    const CUtensorMap& result,
-    unsigned desk,
-    const Place& place,
-    const Work& work,
-    int rows,
-    const Worker& worker) {
-  constexpr GroupFinish finish = Form::last.finish;
-  constexpr Gelu kind = Form::last.kind;
-  constexpr bool plain =
-      finish == GroupFinish::nothing || finish == GroupFinish::add_bias;
-  const int first = place.begin + place.row;
-  clear_desk(worker);
-  lay_out<finish == GroupFinish::add_bias || finish == GroupFinish::gelu>(
-      sums,
-      desk,
-      place,
-      work,
-      worker);
-  if (plain && rows >= tile) {
-    write_boxes(result, desk, {place.column, first, 0}, false, worker);
-  } else if (!plain && rows >= tile && place.column + tile <= work.columns) {
-    write_rows<finish, kind, true>(desk, place, work, first, rows, worker);
-  } else {
-    write_rows<finish, kind, false>(desk, place, work, first, rows, worker);
   }
 }
 

@@ -13,81 +13,114 @@
 #include "kernels/cuda/tensor_copies.cuh"
 #include "kernels/cuda/warpgroup_product.cuh"
 
-// A block stays for many tiles of 128 x 128 results. One thread of its last
+// A block stays for many tiles of 128 x 256 results. One thread of its last
 // warp group copies the factors of one tile after the other into a ring of
-// stages. The first two warp groups take turns: while one writes its tile, the
-// other multiplies the next. Two neighbouring blocks, a pair, compute tiles
-// that are beside each other, and each copies half of the left factor for both.
+// stages. Each of the first two warp groups, the workers, multiplies 64 of the
+// rows. The second one is behind, so that one multiplies while the other
+// writes. Blocks are in pairs: the tiles of a pair are beside or above each
+// other, and each block copies half of the factor that they share for both.
 
 namespace cairn::kernels::cuda {
 namespace {
 
 using namespace grouped; // NOLINT(google-build-using-namespace)
 
+/// The tiles' products, whose last operation runs during the next tile.
+template <class Form>
+__device__ void work_on_late_tiles(
+    const Work& work,
+    const Ring& ring,
+    const Worker& worker) {
+  using Memory = typename Form::Memory;
+  constexpr Last last = Form::last;
+  static_assert(Memory::boxes_of_desk == right_boxes);
+  const unsigned desk =
+      ring.memory + Memory::desks_at + worker.number * Memory::desk_bytes;
+  Tiles tiles(work);
+  Place place;
+  RingPlace<Memory::stages> at;
+  LateRows<last.finish, last.kind> late(work, desk, worker);
+  const auto meanwhile = [&] { late.do_some(); };
+  while (tiles.next(place)) {
+    const int rows = place.rows - worker.number * half;
+    late.spread(place.steps);
+    if (rows <= 0 || place.column >= work.columns) {
+      pass_tile(place, ring, at, worker, meanwhile);
+      continue;
+    }
+    Biases biases{};
+    if constexpr (Form::has_bias) {
+      biases = read_biases(place, work, worker);
+    } else {
+      fetch_sums(place, work, rows, worker);
+    }
+    Sums sums;
+    multiply_tile<Form::factors>(sums, place, ring, at, worker, meanwhile);
+    late.do_rest();
+#pragma unroll
+    for (int box = 0; box < right_boxes; ++box) {
+      lay_out<Form::has_bias>(
+          sums,
+          box,
+          desk + box * box_bytes,
+          biases,
+          worker);
+    }
+    __syncwarp();
+    late.begin(place, rows);
+  }
+  late.do_rest();
+  give_up_lead(ring, at, worker);
+}
+
+/// The tiles' products, each of which is written before the next one begins.
 template <class Form>
 __device__ void work_on_tiles(
     const CUtensorMap& result,
     const Work& work,
     const Ring& ring,
     const Worker& worker) {
+  using Memory = typename Form::Memory;
   constexpr bool of_weights = Form::factors == Factors::rows_by_rows;
-  const unsigned desk = ring.memory + desks_at + worker.number * desk_bytes;
+  const unsigned desk =
+      ring.memory + Memory::desks_at + worker.number * Memory::desk_bytes;
   Tiles tiles(work);
   Place place;
-  RingPlace at;
-  for (unsigned count = 0; tiles.next(place); ++count) {
-    if (count % workers != worker.number) {
-      at.skip(place.steps);
+  RingPlace<Memory::stages> at;
+  const auto meanwhile = [] {};
+  while (tiles.next(place)) {
+    const int rows = place.rows - worker.number * half;
+    if (rows <= 0 || place.column >= work.columns) {
+      pass_tile(place, ring, at, worker, meanwhile);
       continue;
     }
-    const int rows =
-        (of_weights ? work.rows : place.end - place.begin) - place.row;
-    if constexpr (Form::last.finish == GroupFinish::gelu_gradient) {
-      fetch_sums(place, work, rows, worker);
-    }
-    if (count > 0) {
-      wait_for_phase(&ring.turns[worker.number], (count - 1) / workers);
-      meet_group(1 + worker.number); // all have seen it before it is passed on
+    Biases biases{};
+    if constexpr (Form::has_bias) {
+      biases = read_biases(place, work, worker);
     }
     Sums sums;
     if (of_weights && place.steps == 0) {
-      pass_turn(ring, worker);
       if (work.add) {
         continue;
       }
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-#pragma unroll
-        for (float& sum : sums[i]) {
-          sum = 0;
-        }
+      for (float& sum : sums) {
+        sum = 0;
       }
-    } else if (rows > half) {
-      multiply_tile<Form::factors, 2>(sums, place, ring, at, worker);
     } else {
-      multiply_tile<Form::factors, 1>(sums, place, ring, at, worker);
+      multiply_tile<Form::factors>(sums, place, ring, at, worker, meanwhile);
     }
-    if constexpr (!of_weights) {
-      finish_rows<Form>(sums, result, desk, place, work, rows, worker);
-    } else if constexpr (std::is_same_v<typename Form::Result, float>) {
-      write_floats(
-          sums,
-          result,
-          desk,
-          {place.column, place.row, place.group},
-          work.add,
-          worker);
-    } else {
-      clear_desk(worker);
-      lay_out<false>(sums, desk, place, work, worker);
-      write_boxes(
-          result,
-          desk,
-          {place.column, place.row, place.group},
-          work.add,
-          worker);
+    const int row = place.row + worker.number * half;
+    if (of_weights || rows >= half) {
+      const BoxPlace to = of_weights
+          ? BoxPlace{place.column, row, place.group}
+          : BoxPlace{place.column, place.begin + row};
+      write_boxes<Form>(sums, biases, result, desk, to, work.add, worker);
+    } else if constexpr (!of_weights) {
+      write_some_rows<Form>(sums, biases, desk, place, work, rows, worker);
     }
   }
+  give_up_lead(ring, at, worker);
   if (worker.thread == 0) {
     wait_for_writes();
   }
@@ -103,8 +136,10 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
   __trap(); // Hopper has code of its own, and no other GPU is asked
 #endif
   extern __shared__ __align__(1024) unsigned char block_memory[];
+  using Memory = typename Form::Memory;
+  constexpr int stages = Memory::stages;
   auto* const barriers =
-      reinterpret_cast<CopyBarrier*>(block_memory + barriers_at);
+      reinterpret_cast<CopyBarrier*>(block_memory + Memory::barriers_at);
   const Ring ring{
       shared_place(block_memory),
       barriers,
@@ -117,27 +152,27 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
     fetch_description(result);
     for (int i = 0; i < stages; ++i) {
       make_barrier(&ring.full[i], 1);
-      make_barrier(&ring.free[i], pair * 4); // one thread of each warp
+      make_barrier(&ring.free[i], pair * workers * 4); // a thread of each warp
     }
-    for (int i = 0; i < workers; ++i) {
-      make_barrier(&ring.turns[i], 1);
-    }
+    make_barrier(ring.lead, 1);
     publish_barriers();
   }
   meet_pair();
   if (number == workers) {
     need_fewer_registers<40>();
     if (threadIdx.x == workers * group_threads) {
-      copy_factors<Form::factors>(left, right, work, ring);
+      copy_factors<Form::factors, stages>(left, right, work, ring);
     }
   } else {
     need_more_registers<232>();
     const int thread = static_cast<int>(threadIdx.x) % group_threads;
-    work_on_tiles<Form>(
-        result,
-        work,
-        ring,
-        {number, thread, thread / 32, thread % 32});
+    const Worker worker{number, thread, thread / 32, thread % 32};
+    wait_for_lead(ring, worker);
+    if constexpr (Form::is_late) {
+      work_on_late_tiles<Form>(work, ring, worker);
+    } else {
+      work_on_tiles<Form>(result, work, ring, worker);
+    }
   }
   meet_pair(); // the other block still reads, writes and arrives here
 }
@@ -152,14 +187,14 @@ const char* start(
     const BoxedTensor& right,
     const BoxedTensor& result,
     const Work& work,
-    std::int64_t tiles_at_most,
+    std::int64_t pairs_at_most,
     void* stream) {
   // First of all, since it makes the device known to this thread.
   const auto kernel = grouped_product_kernel<Form>;
   if (const char* failure = failure_of(cudaFuncSetAttribute(
           kernel,
           cudaFuncAttributeMaxDynamicSharedMemorySize,
-          static_cast<int>(bytes_of_block)))) {
+          static_cast<int>(Form::Memory::bytes)))) {
     return failure;
   }
   CUtensorMap left_map;
@@ -175,7 +210,7 @@ const char* start(
     return failure;
   }
   const std::int64_t pairs = std::clamp<std::int64_t>(
-      tiles_at_most,
+      pairs_at_most,
       1,
       std::max(processors() / pair, 1));
   cudaLaunchAttribute in_pairs{};
@@ -186,7 +221,7 @@ const char* start(
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(pairs * pair));
   config.blockDim = dim3(threads_of_block);
-  config.dynamicSmemBytes = bytes_of_block;
+  config.dynamicSmemBytes = Form::Memory::bytes;
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = &in_pairs;
   config.numAttrs = 1;
@@ -218,6 +253,16 @@ std::int64_t across(std::int64_t columns, std::int64_t step) {
   return (columns + step - 1) / step;
 }
 
+/// Tiles of 128 rows of all groups, at most.
+std::int64_t tiles_down(const ProductGroups& groups) {
+  return groups.rows / tile_rows + groups.groups;
+}
+
+/// Pairs of tiles, at most.
+std::int64_t tile_pairs(std::int64_t down, std::int64_t columns) {
+  return down * across(columns, pair * tile_columns);
+}
+
 template <Factors factors>
 const char* start_rows(
     const RowsProduct& product,
@@ -227,10 +272,10 @@ const char* start_rows(
     const Work& work,
     void* stream) {
   using R = __nv_bfloat16;
-  const std::int64_t tiles =
-      product_parts(product.groups) * across(product.columns, pair * tile);
+  const std::int64_t pairs =
+      tile_pairs(tiles_down(product.groups), product.columns);
   const auto started = [&](auto form) {
-    return start<decltype(form)>(left, right, result, work, tiles, stream);
+    return start<decltype(form)>(left, right, result, work, pairs, stream);
   };
   const bool exact = product.kind == Gelu::exact;
   if constexpr (factors == Factors::rows_by_transposed) {
@@ -261,6 +306,10 @@ const char* start_rows(
   return "grouped products have no such last operation";
 }
 
+__device__ int tiles_of(int rows) {
+  return (rows + tile_rows - 1) / tile_rows;
+}
+
 constexpr int sum_threads = 128;
 
 /// Sums the parts of one group, 128 columns of them.
@@ -277,14 +326,14 @@ __global__ void __launch_bounds__(sum_threads) sum_parts_kernel(
     return;
   }
   std::int64_t first = 0;
-  std::int64_t count = 0;
   int begin = 0;
-  for (int i = 0; i <= group; ++i) {
+  for (int i = 0; i < group; ++i) {
     const int end = max(ends[i], begin);
-    first += count;
-    count = (end - begin + tile - 1) / tile;
+    first += tiles_of(end - begin) * workers;
     begin = end;
   }
+  const int rows = max(ends[group], begin) - begin;
+  const int count = (rows + half - 1) / half;
   float sum = 0;
 #pragma unroll 8
   for (std::int64_t i = first; i < first + count; ++i) {
@@ -347,13 +396,13 @@ const char* multiply(const RowsProduct& product, void* stream) {
       product.groups.groups,
       product.transposed ? product.columns : product.depth,
       product.transposed ? product.depth : product.columns,
-      product.transposed ? tile : half};
+      product.transposed ? right_copy<Factors::rows_by_transposed> : half};
   const BoxedTensor result{
       product.result,
       1,
       product.groups.rows,
       product.columns,
-      tile};
+      half};
   const Work work{
       .ends = product.groups.ends,
       .groups = static_cast<int>(product.groups.groups),
@@ -400,7 +449,7 @@ const char* multiply(const WeightsProduct& product, void* stream) {
       groups.groups,
       product.out,
       product.in,
-      fp32 ? half : tile,
+      half,
       fp32};
   const Work work{
       .ends = groups.ends,
@@ -409,8 +458,8 @@ const char* multiply(const WeightsProduct& product, void* stream) {
       .columns = static_cast<int>(product.in),
       .result = product.result,
       .add = product.add};
-  const std::int64_t tiles = groups.groups * across(product.out, tile) *
-      across(product.in, pair * tile);
+  const std::int64_t pairs =
+      tile_pairs(groups.groups * across(product.out, tile_rows), product.in);
   constexpr auto factors = Factors::rows_by_rows;
   constexpr auto plain = GroupFinish::nothing;
   return fp32 ? start<Form<factors, float, plain, Gelu::tanh>>(
@@ -418,19 +467,19 @@ const char* multiply(const WeightsProduct& product, void* stream) {
                     right,
                     result,
                     work,
-                    tiles,
+                    pairs,
                     stream)
               : start<Form<factors, __nv_bfloat16, plain, Gelu::tanh>>(
                     left,
                     right,
                     result,
                     work,
-                    tiles,
+                    pairs,
                     stream);
 }
 
 std::int64_t product_parts(const ProductGroups& groups) {
-  return groups.rows / tile + groups.groups;
+  return tiles_down(groups) * workers;
 }
 
 const char* sum_product_parts(

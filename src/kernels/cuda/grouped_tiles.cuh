@@ -11,22 +11,33 @@
 
 namespace cairn::kernels::cuda::grouped {
 
-inline constexpr int tile = 128;
-inline constexpr int half = 64;
-inline constexpr int stages = 5;
+inline constexpr int tile_rows = 128;
+inline constexpr int tile_columns = 256;
+inline constexpr int half = 64; ///< a worker's rows, a box's rows
 inline constexpr int pair = 2;
 inline constexpr int workers = 2; ///< warp groups that multiply
 inline constexpr int group_threads = 128;
 inline constexpr int threads_of_block = (workers + 1) * group_threads;
 
-inline constexpr unsigned half_bytes = half * box_columns * 2;
-inline constexpr unsigned factor_bytes = 2 * half_bytes;
-inline constexpr unsigned stage_bytes = 2 * factor_bytes;
-inline constexpr unsigned desk_bytes = tile * tile * 2;
-inline constexpr unsigned desks_at = stages * stage_bytes;
-inline constexpr unsigned barriers_at = desks_at + workers * desk_bytes;
-inline constexpr unsigned bytes_of_block =
-    barriers_at + (2 * stages + workers) * sizeof(CopyBarrier);
+inline constexpr unsigned box_bytes = half * box_columns * 2;
+inline constexpr int left_boxes = tile_rows / half;
+inline constexpr int right_boxes = tile_columns / box_columns;
+inline constexpr unsigned left_bytes = left_boxes * box_bytes;
+inline constexpr unsigned stage_bytes = left_bytes + right_boxes * box_bytes;
+
+/// How a block divides its memory between the stages of the ring and the desks
+/// of its workers, where results lie before they are written. A worker's
+/// results in bf16 are four boxes.
+template <int stages_, int boxes_of_desk_>
+struct Memory {
+  static constexpr int stages = stages_;
+  static constexpr int boxes_of_desk = boxes_of_desk_;
+  static constexpr unsigned desk_bytes = boxes_of_desk * box_bytes;
+  static constexpr unsigned desks_at = stages * stage_bytes;
+  static constexpr unsigned barriers_at = desks_at + workers * desk_bytes;
+  static constexpr unsigned bytes =
+      barriers_at + (2 * stages + 1) * sizeof(CopyBarrier);
+};
 
 enum class Factors {
   rows_by_transposed, ///< both have their depth across
@@ -54,67 +65,93 @@ struct Place {
   int begin = 0;  ///< the group's first row
   int end = 0;    ///< behind the group's last row
   int row = 0;    ///< the tile's first row, counted from the group's
+  int rows = 0;   ///< of the group's result, from the tile's first one on
   int column = 0; ///< the tile's first column
-  int part = 0;   ///< number of the tile among those above each other
+  int number = 0; ///< of the tile among those above each other
   int steps = 0;  ///< of 64 of the depth
+  bool same_columns = false; ///< as the pair's other tile; else the same rows
 };
 
 /// Goes through the tiles of a block, in the same way in all of its threads.
+/// The tiles of a pair are above each other as long as a group has two more,
+/// since the right factor is the larger one to share. Those of the last 128
+/// rows are beside each other.
 class Tiles {
  public:
   __device__ explicit Tiles(const Work& work)
       : work_(work),
-        across_((work.columns + pair * tile - 1) / (pair * tile)),
+        across_((work.columns + tile_columns - 1) / tile_columns),
         next_(static_cast<int>(blockIdx.x) / pair) {}
 
   /// Finds the next tile; false when there is none.
   __device__ bool next(Place& place) {
-    while (next_ >= first_ + down_ * across_) {
-      first_ += down_ * across_;
-      part_ += down_;
+    while (next_ >= first_ + count_) {
+      first_ += count_;
+      number_ += down_;
       if (++group_ >= work_.groups) {
         return false;
       }
       begin_ = end_;
       end_ = max(work_.ends[group_], begin_);
-      const int rows = work_.rows > 0 ? work_.rows : end_ - begin_;
-      down_ = (rows + tile - 1) / tile;
+      rows_ = work_.rows > 0 ? work_.rows : end_ - begin_;
+      down_ = (rows_ + tile_rows - 1) / tile_rows;
+      count_ = down_ / pair * across_ + down_ % pair * beside_each_other();
     }
+    const int own = static_cast<int>(blockIdx.x) % pair;
     const int here = next_ - first_;
+    const int above = down_ / pair * across_;
     const int depth = work_.depth > 0 ? work_.depth : end_ - begin_;
+    int row = 0;
+    int column = 0;
+    place.same_columns = here < above;
+    if (place.same_columns) {
+      row = here / across_ * pair + own;
+      column = here % across_;
+    } else {
+      row = down_ - 1;
+      column = (here - above) * pair + own;
+    }
     place.group = group_;
     place.begin = begin_;
     place.end = end_;
-    place.row = here / across_ * tile;
-    place.column =
-        (here % across_ * pair + static_cast<int>(blockIdx.x) % pair) * tile;
-    place.part = part_ + here / across_;
+    place.row = row * tile_rows;
+    place.rows = rows_ - place.row;
+    place.column = column * tile_columns;
+    place.number = number_ + row;
     place.steps = (depth + box_columns - 1) / box_columns;
     next_ += static_cast<int>(gridDim.x) / pair;
     return true;
   }
 
  private:
+  [[nodiscard]] __device__ int beside_each_other() const {
+    return (across_ + pair - 1) / pair;
+  }
+
   const Work& work_;
   int across_;
   int next_;
   int group_ = -1;
-  int first_ = 0; ///< the group's first tile
+  int first_ = 0; ///< the group's first two tiles
+  int count_ = 0; ///< of the group's twos of tiles
+  int rows_ = 0;
   int down_ = 0;
-  int part_ = 0;
+  int number_ = 0;
   int begin_ = 0;
   int end_ = 0;
 };
 
 /// A stage of the ring, and how often the ring has gone round.
+template <int stages>
 struct RingPlace {
   int stage = 0;
   unsigned round = 0;
 
-  __device__ void skip(int steps) {
-    stage += steps;
-    round += static_cast<unsigned>(stage / stages);
-    stage %= stages;
+  __device__ void go_on() {
+    if (++stage == stages) {
+      stage = 0;
+      ++round;
+    }
   }
 };
 
@@ -122,10 +159,11 @@ struct Ring {
   unsigned memory; ///< shared memory, as an address
   CopyBarrier* full;
   CopyBarrier* free;
-  CopyBarrier* turns; ///< of each worker: the one before has seen its stages
+  CopyBarrier* lead; ///< the first worker is ahead of the second
 };
 
-using Sums = float[2][64];
+/// A worker's sums: 64 rows by 256 columns.
+using Sums = float[128];
 
 /// A worker's own numbers.
 struct Worker {

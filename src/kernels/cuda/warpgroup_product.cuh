@@ -11,7 +11,7 @@
 // are swizzled as TensorCopies write them. Tiles begin at multiples of 1024
 // bytes.
 //
-// Thread 32 w + 4 g + t has of a sum of 64 x 128, for each 8 columns: row
+// Thread 32 w + 4 g + t has of a sum of 64 x 256, for each 8 columns: row
 // 16 w + g, columns 2 t and 2 t + 1; then row 16 w + g + 8.
 
 namespace cairn::kernels::cuda {
@@ -64,20 +64,20 @@ __device__ void wait_for_products() {
 #endif
 }
 
-/// Starts the product of 64 x 16 with 16 x 128 elements of bf16, and adds it to
+/// Starts the product of 64 x 16 with 16 x 256 elements of bf16, and adds it to
 /// `sum`, or sets the sum to it. `left_down` and `right_down` say which factors
 /// are depth_down().
 template <bool left_down, bool right_down>
 __device__ void start_product(
-    float (&sum)[64],
+    float (&sum)[128],
     FactorPlace left,
     FactorPlace right,
     bool add) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("{\n"
                ".reg .pred adds;\n"
-               "setp.ne.b32 adds, %66, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+               "setp.ne.b32 adds, %130, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
                "{%0, %1, %2, %3, %4, %5, %6, %7, "
                "%8, %9, %10, %11, %12, %13, %14, %15, "
                "%16, %17, %18, %19, %20, %21, %22, %23, "
@@ -85,8 +85,16 @@ __device__ void start_product(
                "%32, %33, %34, %35, %36, %37, %38, %39, "
                "%40, %41, %42, %43, %44, %45, %46, %47, "
                "%48, %49, %50, %51, %52, %53, %54, %55, "
-               "%56, %57, %58, %59, %60, %61, %62, %63}, "
-               "%64, %65, adds, 1, 1, %67, %68;\n"
+               "%56, %57, %58, %59, %60, %61, %62, %63, "
+               "%64, %65, %66, %67, %68, %69, %70, %71, "
+               "%72, %73, %74, %75, %76, %77, %78, %79, "
+               "%80, %81, %82, %83, %84, %85, %86, %87, "
+               "%88, %89, %90, %91, %92, %93, %94, %95, "
+               "%96, %97, %98, %99, %100, %101, %102, %103, "
+               "%104, %105, %106, %107, %108, %109, %110, %111, "
+               "%112, %113, %114, %115, %116, %117, %118, %119, "
+               "%120, %121, %122, %123, %124, %125, %126, %127}, "
+               "%128, %129, adds, 1, 1, %131, %132;\n"
                "}"
                : "+f"(sum[0]),
                  "+f"(sum[1]),
@@ -151,7 +159,71 @@ __device__ void start_product(
                  "+f"(sum[60]),
                  "+f"(sum[61]),
                  "+f"(sum[62]),
-                 "+f"(sum[63])
+                 "+f"(sum[63]),
+                 "+f"(sum[64]),
+                 "+f"(sum[65]),
+                 "+f"(sum[66]),
+                 "+f"(sum[67]),
+                 "+f"(sum[68]),
+                 "+f"(sum[69]),
+                 "+f"(sum[70]),
+                 "+f"(sum[71]),
+                 "+f"(sum[72]),
+                 "+f"(sum[73]),
+                 "+f"(sum[74]),
+                 "+f"(sum[75]),
+                 "+f"(sum[76]),
+                 "+f"(sum[77]),
+                 "+f"(sum[78]),
+                 "+f"(sum[79]),
+                 "+f"(sum[80]),
+                 "+f"(sum[81]),
+                 "+f"(sum[82]),
+                 "+f"(sum[83]),
+                 "+f"(sum[84]),
+                 "+f"(sum[85]),
+                 "+f"(sum[86]),
+                 "+f"(sum[87]),
+                 "+f"(sum[88]),
+                 "+f"(sum[89]),
+                 "+f"(sum[90]),
+                 "+f"(sum[91]),
+                 "+f"(sum[92]),
+                 "+f"(sum[93]),
+                 "+f"(sum[94]),
+                 "+f"(sum[95]),
+                 "+f"(sum[96]),
+                 "+f"(sum[97]),
+                 "+f"(sum[98]),
+                 "+f"(sum[99]),
+                 "+f"(sum[100]),
+                 "+f"(sum[101]),
+                 "+f"(sum[102]),
+                 "+f"(sum[103]),
+                 "+f"(sum[104]),
+                 "+f"(sum[105]),
+                 "+f"(sum[106]),
+                 "+f"(sum[107]),
+                 "+f"(sum[108]),
+                 "+f"(sum[109]),
+                 "+f"(sum[110]),
+                 "+f"(sum[111]),
+                 "+f"(sum[112]),
+                 "+f"(sum[113]),
+                 "+f"(sum[114]),
+                 "+f"(sum[115]),
+                 "+f"(sum[116]),
+                 "+f"(sum[117]),
+                 "+f"(sum[118]),
+                 "+f"(sum[119]),
+                 "+f"(sum[120]),
+                 "+f"(sum[121]),
+                 "+f"(sum[122]),
+                 "+f"(sum[123]),
+                 "+f"(sum[124]),
+                 "+f"(sum[125]),
+                 "+f"(sum[126]),
+                 "+f"(sum[127])
                : "l"(left),
                  "l"(right),
                  "r"(static_cast<int>(add)),
