@@ -73,9 +73,9 @@ struct Place {
 };
 
 /// Goes through the tiles of a block, in the same way in all of its threads.
-/// The tiles of a pair are above each other as long as a group has two more,
-/// since the right factor is the larger one to share. Those of the last 128
-/// rows are beside each other.
+/// The tiles of a pair are above each other as long as a group has rows for
+/// both, since the right factor is the larger one to share. Those of the last
+/// rows are beside each other: rows for three workers take less time then.
 class Tiles {
  public:
   __device__ explicit Tiles(const Work& work)
@@ -95,21 +95,22 @@ class Tiles {
       end_ = max(work_.ends[group_], begin_);
       rows_ = work_.rows > 0 ? work_.rows : end_ - begin_;
       down_ = (rows_ + tile_rows - 1) / tile_rows;
-      count_ = down_ / pair * across_ + down_ % pair * beside_each_other();
+      above_ = (rows_ + half - 1) / (pair * tile_rows);
+      count_ = above_ * across_ + (down_ - above_ * pair) * beside_each_other();
     }
     const int own = static_cast<int>(blockIdx.x) % pair;
     const int here = next_ - first_;
-    const int above = down_ / pair * across_;
+    const int beside = here - above_ * across_;
     const int depth = work_.depth > 0 ? work_.depth : end_ - begin_;
     int row = 0;
     int column = 0;
-    place.same_columns = here < above;
+    place.same_columns = beside < 0;
     if (place.same_columns) {
       row = here / across_ * pair + own;
       column = here % across_;
     } else {
-      row = down_ - 1;
-      column = (here - above) * pair + own;
+      row = above_ * pair + beside / beside_each_other();
+      column = beside % beside_each_other() * pair + own;
     }
     place.group = group_;
     place.begin = begin_;
@@ -134,6 +135,7 @@ class Tiles {
   int group_ = -1;
   int first_ = 0; ///< the group's first two tiles
   int count_ = 0; ///< of the group's twos of tiles
+  int above_ = 0; ///< twos above each other among those of the same columns
   int rows_ = 0;
   int down_ = 0;
   int number_ = 0;
