@@ -30,7 +30,8 @@ bool is_fused_forward(const std::string& name) {
 
 /// Of attention by operators, or of libtorch's memory-efficient one.
 bool is_of_slower_attention(const std::string& name) {
-  return has(name, "softmax") || has(name, "SoftMax") || has(name, "fmha");
+  return !has(name, "cudnn") &&
+      (has(name, "softmax") || has(name, "SoftMax") || has(name, "fmha"));
 }
 
 struct Row {

@@ -315,7 +315,7 @@ TEST(GpuAttention, MakesHeadsLongerThatRotaryPositionsTurn) {
   at::manual_seed(12);
   constexpr std::int64_t tokens = 128;
   const Scores scores{.causal = true, .scale = 0.125};
-  for (const std::int64_t size : {60, 34}) {
+  for (const std::int64_t size : {60, 34, 40}) {
     const Rotary rotary({.head_size = size});
     const auto [cosine, sine] =
         rotary.angles({}, tokens, at::kBFloat16, at::Device(at::kCUDA, 0));

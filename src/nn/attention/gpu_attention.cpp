@@ -396,7 +396,9 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
     return std::nullopt;
   }
   const auto& [weight, bias, groups, size, fp8] = projection;
-  if (const std::int64_t missing = (8 - size % 8) % 8; missing > 0) {
+  // Kernels take words of 8 values, of each half of a head that is turned.
+  const std::int64_t step = scores.angles.cosine.defined() ? 16 : 8;
+  if (const std::int64_t missing = (step - size % step) % step; missing > 0) {
     return attend_with_longer_heads(given, projection, scores, missing);
   }
   const std::vector<std::int64_t> shape{

@@ -56,7 +56,8 @@ at::Tensor attend_joined_on_gpu(
 
 /// Computes attend_joined_on_gpu(linear(x, weight, bias)), and sums the bias's
 /// gradient while the others are put together. Heads whose size is no multiple
-/// of 8 are made longer. Nothing where that attention does not take the tensor.
+/// of 8, or of 16 with rotary positions, are made longer. Nothing where that
+/// attention does not take the tensor.
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const LayerInput& x,
     const JoinedProjection& projection,
