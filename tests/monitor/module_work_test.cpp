@@ -104,6 +104,44 @@ TEST(ModuleWork, TimesAreThoseOfKernelsWhereThereAreAny) {
   EXPECT_EQ(modules.at("").backward_seconds, 0);
 }
 
+TEST(ModuleWork, GradientsThatForwardComputesAreBackwards) {
+  std::vector<TracedEvent> events = two_passes();
+  events.push_back(
+      {.id = 100,
+       .name = "gradients in forward",
+       .thread = 1,
+       .begin = 600,
+       .end = 800});
+  events.push_back(
+      {.id = 101,
+       .name = "aten::mm",
+       .thread = 1,
+       .begin = 650,
+       .end = 750,
+       .flops = 4000});
+  // Such gradients of an evaluation are of no pass.
+  events.push_back(
+      {.id = 102,
+       .name = "gradients in forward",
+       .thread = 1,
+       .begin = 5000,
+       .end = 6000,
+       .flops = 1000});
+  ModuleProfile modules;
+  add_work(events, 2, modules);
+  EXPECT_EQ(modules.at("").forward_macs, 20U);
+  EXPECT_EQ(modules.at("").forward_flops, 46U);
+  EXPECT_EQ(modules.at("").backward_flops, 80U + 2000);
+  EXPECT_EQ(modules.at("blocks.0").backward_flops, 80U + 2000);
+}
+
+TEST(ModuleWork, TrialsAreNoticed) {
+  std::vector<TracedEvent> events = two_passes();
+  EXPECT_FALSE(has_trials(events));
+  events.push_back({.id = 100, .name = "cairn::trial"});
+  EXPECT_TRUE(has_trials(events));
+}
+
 TEST(ModuleWork, ModulesAreInTheOrderOfTheirNumbers) {
   ModuleProfile modules;
   for (const char* name : {"b.10.x", "b.9", "b", "", "b.10", "a"}) {

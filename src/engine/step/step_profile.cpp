@@ -54,8 +54,10 @@ void StepProfile::begin_forward(std::int64_t updates) {
     using monitor::ProfiledDevices;
     profiler_ = std::make_unique<monitor::StepProfiler>(
         job_.device.is_cuda() ? ProfiledDevices::cpu_and_gpu
-                              : ProfiledDevices::cpu);
+                              : ProfiledDevices::cpu,
+        parameters());
     updates_ = updates;
+    passes_ = 0;
     times_.take(timers_);
   }
   ++passes_;
@@ -77,10 +79,16 @@ void StepProfile::end_backward() {
 }
 
 void StepProfile::end_update() {
-  if (profiler_) {
-    report();
-    profiler_.reset();
-    due_ = false;
+  if (!profiler_) {
+    return;
+  }
+  due_ = !report();
+  profiler_.reset();
+  if (due_) {
+    job_.logger.info(
+        "flops_profiler: update {} has tried algorithms of products, so a "
+        "later one is profiled",
+        updates_ + 1);
   }
 }
 
@@ -90,7 +98,20 @@ void StepProfile::abandon() {
   due_ = false;
 }
 
-void StepProfile::report() {
+std::vector<monitor::StepProfiler::Parameter> StepProfile::parameters() const {
+  std::vector<monitor::StepProfiler::Parameter> result;
+  for (std::size_t i = 0; i < parameters_.names.size(); ++i) {
+    const at::Tensor& tensor = parameters_.tensors[i];
+    result.push_back({parameters_.names[i], tensor, tensor.numel()});
+  }
+  return result;
+}
+
+bool StepProfile::report() {
+  const auto modules = profiler_->finish(passes_);
+  if (!modules) {
+    return false;
+  }
   double forward = 0;
   double backward = 0;
   double update = 0;
@@ -105,15 +126,9 @@ void StepProfile::report() {
       update += seconds;
     }
   }
-  std::vector<monitor::StepProfiler::Parameter> parameters;
-  for (std::size_t i = 0; i < parameters_.names.size(); ++i) {
-    const at::Tensor& tensor = parameters_.tensors[i];
-    parameters.push_back({parameters_.names[i], tensor, tensor.numel()});
-  }
   const auto passes = static_cast<double>(passes_);
-  const monitor::ModuleProfile modules = profiler_->finish(parameters, passes_);
   write(monitor::flops_report(
-      modules,
+      *modules,
       {.step = updates_,
        .passes = passes_,
        .ranks = job_.world.size(),
@@ -127,6 +142,7 @@ void StepProfile::report() {
        .update_seconds = update,
        .on_gpu = job_.device.is_cuda()},
       job_.deepspeed().flops_profiler));
+  return true;
 }
 
 void StepProfile::write(const std::string& text) const {

@@ -10,12 +10,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace cairn::inline engine {
 
 /// The profile of one update that the JSON's `flops_profiler` asks for: made on
 /// rank 0, at the first update from `profile_step` on at which no other
-/// profiler runs, and written when the update is done.
+/// profiler runs and no algorithms are tried, and written when the update is
+/// done.
 class StepProfile {
  public:
   StepProfile(
@@ -38,7 +41,9 @@ class StepProfile {
   void abandon();
 
  private:
-  void report();
+  std::vector<monitor::StepProfiler::Parameter> parameters() const;
+  /// Writes the profile; false where it is not what an update takes.
+  bool report();
   void write(const std::string& text) const;
 
   const Job& job_;

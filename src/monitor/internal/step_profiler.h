@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,13 @@ namespace cairn::monitor {
 /// take. Passes are told by the scopes of module_profile.h.
 class StepProfiler {
  public:
-  explicit StepProfiler(ProfiledDevices devices);
+  /// A parameter by its name, "blocks.0.up.weight", and its number of elements.
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    std::int64_t elements = 0;
+  };
+  StepProfiler(ProfiledDevices devices, std::vector<Parameter> parameters);
   ~StepProfiler();
   StepProfiler(const StepProfiler&) = delete;
   StepProfiler& operator=(const StepProfiler&) = delete;
@@ -26,16 +33,9 @@ class StepProfiler {
   /// False while another profiler runs: there can be one at a time.
   static bool can_start();
 
-  /// A parameter by its name, "blocks.0.up.weight", and its number of elements.
-  struct Parameter {
-    std::string name;
-    at::Tensor tensor;
-    std::int64_t elements = 0;
-  };
-  /// Ends the profile. The figures are means of one of the `passes`.
-  ModuleProfile finish(
-      const std::vector<Parameter>& parameters,
-      std::int64_t passes);
+  /// Ends the profile. The figures are means of one of the `passes`; nullopt
+  /// where ways to compute were tried, whose work would be among them.
+  std::optional<ModuleProfile> finish(std::int64_t passes);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "monitor/measures/module_work.h"
 
+#include "base/internal/recorded_names.h"
 #include "monitor/measures/operator_flops.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ enum class Pass { none, forward, backward };
 
 Pass pass_of(const TracedEvent& event, Pass around) {
   if (event.name == backward_scope || is_backward(event) ||
+      (around == Pass::forward && event.name == base::gradients_scope) ||
       event.name.starts_with("autograd::engine::evaluate_function")) {
     return Pass::backward;
   }
@@ -145,6 +147,11 @@ void add_work(
     work.backward_seconds = 1e-9 * static_cast<double>(all.backward_time) /
         static_cast<double>(count);
   }
+}
+
+bool has_trials(const std::vector<TracedEvent>& events) {
+  return std::ranges::find(events, base::trial_operator, &TracedEvent::name) !=
+      events.end();
 }
 
 } // namespace cairn::monitor

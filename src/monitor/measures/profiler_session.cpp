@@ -2,6 +2,7 @@
 
 #include "monitor/measures/operator_flops.h"
 #include "monitor/measures/operator_owners.h"
+#include "monitor/measures/profiled_events.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
@@ -57,47 +58,56 @@ void on_end(const at::RecordFunction& scope, at::ObserverContext*) {
        .sequence = static_cast<std::int64_t>(at::sequence_number::peek())});
 }
 
+ProfiledEvent::Kind kind_of(const profiler::KinetoEvent& event) {
+  using Kind = ProfiledEvent::Kind;
+  using libkineto::ActivityType;
+  switch (static_cast<ActivityType>(event.activityType())) {
+    case ActivityType::CPU_OP:
+      return Kind::operation;
+    case ActivityType::USER_ANNOTATION:
+      return Kind::scope;
+    case ActivityType::CONCURRENT_KERNEL:
+    case ActivityType::GPU_MEMCPY:
+    case ActivityType::GPU_MEMSET:
+      return Kind::kernel;
+    default:
+      return Kind::other;
+  }
+}
+
 /// What the profiler has seen, as far as trace_notes() needs it.
 std::vector<TracedEvent> traced_events(
     const profiler::ProfilerResult& seen,
-    const ParameterOwners& owners) {
-  auto owner_by_id = operator_owners(seen, owners);
-  std::unordered_map<std::uint64_t, std::uint64_t> device_time;
+    const OperatorModules& modules) {
+  const auto owners = operator_owners(seen, modules);
+  std::vector<ProfiledEvent> events;
+  events.reserve(seen.events().size());
   for (const profiler::KinetoEvent& event : seen.events()) {
-    if (event.deviceType() != c10::DeviceType::CPU) {
-      device_time[event.linkedCorrelationId()] += event.durationNs();
+    ProfiledEvent profiled{
+        .kind = kind_of(event),
+        .event =
+            {.id = event.correlationId(),
+             .name = event.name(),
+             .thread = event.startThreadId(),
+             .begin = event.startNs(),
+             .end = event.endNs()},
+        .started_by = event.linkedCorrelationId()};
+    if (profiled.kind == ProfiledEvent::Kind::operation ||
+        profiled.kind == ProfiledEvent::Kind::scope) {
+      TracedEvent& traced = profiled.event;
+      traced.sequence = event.sequenceNr();
+      traced.forward_thread = event.fwdThreadId();
+      traced.flops = event.flops();
+      if (traced.flops == 0 && event.hasShapes()) {
+        traced.flops = operator_flops(traced.name, event.shapes().vec());
+      }
+      if (const auto found = owners.find(traced.id); found != owners.end()) {
+        traced.owner = found->second;
+      }
     }
+    events.push_back(std::move(profiled));
   }
-  std::vector<TracedEvent> result;
-  result.reserve(seen.events().size());
-  for (const profiler::KinetoEvent& event : seen.events()) {
-    const std::uint64_t id = event.correlationId();
-    if (event.deviceType() != c10::DeviceType::CPU || id == 0) {
-      continue;
-    }
-    TracedEvent traced{
-        .id = id,
-        .name = event.name(),
-        .thread = event.startThreadId(),
-        .begin = event.startNs(),
-        .end = event.endNs(),
-        .sequence = event.sequenceNr(),
-        .forward_thread = event.fwdThreadId(),
-        .flops = event.flops(),
-        .is_operator = event.activityType() ==
-            static_cast<std::uint8_t>(libkineto::ActivityType::CPU_OP)};
-    if (traced.flops == 0 && event.hasShapes()) {
-      traced.flops = operator_flops(traced.name, event.shapes().vec());
-    }
-    if (const auto found = owner_by_id.find(id); found != owner_by_id.end()) {
-      traced.owner = std::move(found->second);
-    }
-    if (const auto found = device_time.find(id); found != device_time.end()) {
-      traced.device_time = found->second;
-    }
-    result.push_back(std::move(traced));
-  }
-  return result;
+  return operators_and_scopes(std::move(events));
 }
 
 } // namespace
@@ -151,10 +161,10 @@ bool ProfilerSession::any_runs() {
   return impl::profilerEnabled();
 }
 
-ProfilerSession::Seen ProfilerSession::finish(const ParameterOwners& owners) {
+ProfilerSession::Seen ProfilerSession::finish(const OperatorModules& modules) {
   Seen seen{.result = profiler::disableProfiler(), .events = {}};
   scopes_.reset();
-  seen.events = traced_events(*seen.result, owners);
+  seen.events = traced_events(*seen.result, modules);
   set_scope_ends(seen.events, ScopeWatch::take());
   return seen;
 }

@@ -1,11 +1,15 @@
 #pragma once
 
 #include "monitor/internal/profiled_devices.h"
-#include "monitor/measures/operator_owners.h"
+#include "monitor/measures/parameter_watch.h"
 #include "monitor/measures/traced_modules.h"
 
 #include <memory>
 #include <vector>
+
+namespace torch::autograd::profiler {
+struct ProfilerResult;
+}
 
 namespace cairn::monitor {
 
@@ -26,9 +30,9 @@ class ProfilerSession {
     std::unique_ptr<torch::autograd::profiler::ProfilerResult> result;
     std::vector<TracedEvent> events; ///< for trace_notes()
   };
-  /// Ends the session. An operator that takes a parameter of `owners` belongs
-  /// to its module.
-  Seen finish(const ParameterOwners& owners = {});
+  /// Ends the session. `modules` are those of the operators that take
+  /// parameters.
+  Seen finish(const OperatorModules& modules = {});
 
  private:
   class ScopeWatch;
