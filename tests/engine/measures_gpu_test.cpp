@@ -1,3 +1,4 @@
+#include "engine/profiled_gpt.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -141,6 +142,64 @@ TEST(FlopsProfilerGpu, TimesAreThoseOfKernels) {
     EXPECT_GE(seconds_behind(text, "fwd latency:"), 0.98 * (up + down));
     EXPECT_GE(seconds_behind(text, "bwd latency:"), 1.2 * product);
   });
+}
+
+TEST(FlopsProfilerGpu, EveryLayerOfATransformerHasWhatArithmeticSays) {
+  const model::ModelSizes sizes{
+      .layers = 4,
+      .hidden = 1024,
+      .heads = 8,
+      .sequence = 1024,
+      .vocabulary = 8192};
+  constexpr std::int64_t sequences = 8;
+  for (const auto& description :
+       {model::gpt_description(sizes),
+        model::llama_description(sizes, 2, 3072)}) {
+    // The first update tries algorithms, unless another process has done so.
+    for (const int step : {0, 2}) {
+      SCOPED_TRACE(
+          ::testing::Message()
+          << "gated " << description.gated << " step " << step);
+      testing::run_ranks(on_gpu(), [&](const distributed::World& world) {
+        const std::string text = profiled_gpt::profile_of(
+            world,
+            description,
+            sequences,
+            {{"bf16", {{"enabled", true}}},
+             {"zero_optimization", {{"stage", 1}}},
+             {"flops_profiler", {{"profile_step", step}}}});
+        const auto wanted = profiled_gpt::wanted_macs(description, sequences);
+        EXPECT_EQ(profiled_gpt::found_macs(text, wanted), wanted);
+        const auto seconds = [&](const std::string& module) {
+          return profiled_gpt::row_of(text, module).forward_seconds;
+        };
+        double layers = 0;
+        for (int i = 0; i < 4; ++i) {
+          const std::string layer = "layers." + std::to_string(i);
+          layers += seconds(layer);
+          for (const char* part :
+               {".attention.query_key_value",
+                ".attention.dense",
+                ".mlp.up",
+                ".mlp.down"}) {
+            EXPECT_GT(seconds(layer + part), 0) << layer << part;
+            EXPECT_LT(
+                seconds(layer + part),
+                1.5 * seconds(std::string("layers.0") + part))
+                << layer << part;
+          }
+        }
+        // Figures are rounded.
+        EXPECT_NEAR(layers, seconds("layers"), 0.02 * layers);
+        EXPECT_LT(
+            layers + seconds("embedding") + seconds("final_norm"),
+            1.02 * seconds("the model"));
+        EXPECT_LT(
+            seconds("the model"),
+            1.02 * seconds_behind(text, "fwd latency:"));
+      });
+    }
+  }
 }
 
 TEST(EngineLogGpu, MemoryIsThatOfTheAllocator) {

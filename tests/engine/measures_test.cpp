@@ -1,9 +1,11 @@
 #include "engine/nets.h"
+#include "engine/profiled_gpt.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/record_function.h>
 #include <cairn/base/error.h>
 #include <cairn/engine/initialize.h>
 #include <gmock/gmock.h>
@@ -126,6 +128,82 @@ TEST(FlopsProfiler, CountsWhatEveryModuleComputes) {
         HasSubstr("MACs        - {'up': '512 MACs', 'down': '256 MACs'}"));
     EXPECT_THAT(text, Not(ContainsRegex("latency: +0.00 us")));
   }
+}
+
+TEST(FlopsProfiler, EveryLayerOfATransformerHasWhatArithmeticSays) {
+  const model::ModelSizes sizes{
+      .layers = 3,
+      .hidden = 32,
+      .heads = 4,
+      .sequence = 16,
+      .vocabulary = 61};
+  // With biases and without, in float and in another type.
+  for (const auto& description :
+       {model::gpt_description(sizes),
+        model::llama_description(sizes, 2, 48)}) {
+    for (const bool bf16 : {true}) {
+      SCOPED_TRACE(
+          ::testing::Message()
+          << "gated " << description.gated << " bf16 " << bf16);
+      testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
+        const auto wanted = profiled_gpt::wanted_macs(description, 2);
+        EXPECT_EQ(
+            profiled_gpt::found_macs(
+                profiled_gpt::profile_of(
+                    world,
+                    description,
+                    2,
+                    {{"bf16", {{"enabled", bf16}}},
+                     {"zero_optimization", {{"stage", bf16 ? 1 : 0}}}}),
+                wanted),
+            wanted);
+      });
+    }
+  }
+}
+
+/// A net whose second pass tries ways to compute.
+struct TryingNet : Net {
+  at::Tensor forward(const at::Tensor& x) {
+    if (++passes == 2) {
+      RECORD_FUNCTION("cairn::trial", c10::ArrayRef<const c10::IValue>{});
+      Net::forward(x);
+    }
+    return Net::forward(x);
+  }
+  int passes = 0;
+};
+
+TEST(FlopsProfiler, AnUpdateThatTriesAlgorithmsIsNotTheOneThatItShows) {
+  const std::string log =
+      testing::run_ranks(
+          {.ranks = 1},
+          [](const distributed::World& world) {
+            auto made = initialize(
+                {.model = std::make_shared<TryingNet>(),
+                 .config = settings(
+                               0,
+                               {{"gradient_accumulation_steps", 1},
+                                {"flops_profiler", {{"enabled", true}}}})
+                               .dump(),
+                 .world = world,
+                 .logger = Logger({.rank = 0, .world_size = 1})});
+            for (int update = 0; update < 4; ++update) {
+              made.engine.backward(made.engine(at::ones({4, 8})).mean());
+              made.engine.step();
+            }
+          })
+          .front()
+          .log;
+  EXPECT_THAT(
+      log,
+      AllOf(
+          HasSubstr("update 2 has tried algorithms of products, so a later one "
+                    "is profiled"),
+          HasSubstr("Profile Summary at step 2:"),
+          ContainsRegex("fwd MACs of this rank: +768 MACs\n"),
+          Not(HasSubstr("update 3 has tried")),
+          Not(HasSubstr("training ended"))));
 }
 
 TEST(FlopsProfiler, ShowsAsMuchAsItIsAskedFor) {

@@ -462,6 +462,10 @@ void try_ways(
     std::span<const std::function<void()>>,
     void*) {}
 
+bool would_try(const Product&, void*) {
+  return false;
+}
+
 const char* multiply(const Product&, Algorithm, void*, void*) {
   return missing;
 }

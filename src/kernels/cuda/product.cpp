@@ -402,6 +402,27 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// True when algorithms may be tried for a product. Not for a sum: each run
+/// would add.
+bool may_try(const Product& product, cudaStream_t stream) {
+  return !product.add &&
+      pays_to_try(product.rows, product.columns, product.depth) &&
+      !is_capturing(stream);
+}
+
+/// Takes over the fastest algorithm that was found for a shape by another
+/// process, if there is one. Returns true when one is known.
+bool recall_fastest(Choices& all, Known& known, const Shape& shape) {
+  if (!known.fastest) {
+    const auto number =
+        all.memory(*cublas_lt(), shape.device).find(text_of(shape));
+    if (number && std::cmp_less(*number, known.proposals.size())) {
+      known.fastest = known.proposals[static_cast<std::size_t>(*number)];
+    }
+  }
+  return known.fastest.has_value();
+}
+
 /// The fastest algorithm of a shape that is known, else the first. A sum has
 /// that of the same product without a sum: the two differ little, and to try
 /// algorithms on a sum would need a second result.
@@ -419,30 +440,23 @@ LtAlgorithm chosen_for(
       known.fastest = found->second.fastest;
     }
   } else if (
-      !known.fastest &&
-      pays_to_try(product.rows, product.columns, product.depth) &&
-      !is_capturing(stream)) {
-    ProductMemory& memory = all.memory(*cublas_lt(), shape.device);
-    const auto number = memory.find(text_of(shape));
-    if (number && std::cmp_less(*number, known.proposals.size())) {
-      known.fastest = known.proposals[static_cast<std::size_t>(*number)];
-    } else {
-      // On the real matrices, which the last run leaves as they are to be. Not
-      // for sums: each run would add.
-      const std::size_t found = fastest_of(
-          known.proposals.size(),
-          [&](std::size_t each) {
-            return known.description.run(
-                all.handle(*cublas_lt(), shape.device),
-                product,
-                known.proposals[each],
-                workspace,
-                stream);
-          },
-          stream);
-      known.fastest = known.proposals[found];
-      memory.add(text_of(shape), static_cast<int>(found));
-    }
+      !known.fastest && may_try(product, stream) &&
+      !recall_fastest(all, known, shape)) {
+    // On the real matrices, which the last run leaves as they are to be.
+    const std::size_t found = fastest_of(
+        known.proposals.size(),
+        [&](std::size_t each) {
+          return known.description.run(
+              all.handle(*cublas_lt(), shape.device),
+              product,
+              known.proposals[each],
+              workspace,
+              stream);
+        },
+        stream);
+    known.fastest = known.proposals[found];
+    all.memory(*cublas_lt(), shape.device)
+        .add(text_of(shape), static_cast<int>(found));
   }
   return known.fastest.value_or(known.proposals.at(0));
 }
@@ -473,6 +487,18 @@ bool takes(const Product& product) {
   Choices& all = choices();
   const std::lock_guard lock(all.mutex);
   return !all.known(*cublas_lt(), product, shape_of(product)).proposals.empty();
+}
+
+bool would_try(const Product& product, void* stream) {
+  if (cublas_lt() == nullptr ||
+      !may_try(product, static_cast<cudaStream_t>(stream))) {
+    return false;
+  }
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  const Shape shape = shape_of(product);
+  Known& known = all.known(*cublas_lt(), product, shape);
+  return !known.proposals.empty() && !recall_fastest(all, known, shape);
 }
 
 const char* multiply(

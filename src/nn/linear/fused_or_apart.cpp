@@ -1,5 +1,6 @@
 #include "nn/linear/fused_or_apart.h"
 
+#include "base/internal/recorded_names.h"
 #include "kernels/internal/cuda/product.h"
 #include "nn/linear/gpu_kernel.h"
 
@@ -43,10 +44,11 @@ bool FusedOrApart::apart_is_faster() const {
 void FusedOrApart::try_both(
     const std::function<void()>& fused,
     const std::function<void()>& apart) const {
-  const c10::OptionalDeviceGuard guard(device_);
+  const c10::OptionalDeviceGuard on_gpu(device_);
   if (key_.empty() || kernels::cuda::known_way(key_)) {
     return;
   }
+  RECORD_FUNCTION(base::trial_operator, c10::ArrayRef<const c10::IValue>{});
   const at::RecordFunctionGuard unseen(false);
   const std::array ways{fused, apart};
   kernels::cuda::try_ways(

@@ -4,6 +4,7 @@
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 #include <cairn/base/error.h>
 
@@ -22,10 +23,12 @@ inline bool has_row_kernels(const at::Tensor& x) {
 }
 
 /// Starts a kernel on the GPU of x: start(stream) returns null, or why it could
-/// not be started, which is an InternalError then.
+/// not be started, which is an InternalError then. Profilers see an operator of
+/// the kernel's name, so that they know whose work it is.
 template <typename Start>
 void run_kernel(const at::Tensor& x, const char* kernel, const Start& start) {
-  const c10::OptionalDeviceGuard guard(x.device());
+  RECORD_FUNCTION(kernel, c10::ArrayRef<const c10::IValue>{});
+  const c10::OptionalDeviceGuard on_gpu(x.device());
   if (const char* failure =
           start(kernels::cuda::current_stream(x.get_device()))) {
     throw InternalError({.what = failure, .where = kernel});

@@ -1,5 +1,6 @@
 #include "nn/linear/gpu_product.h"
 
+#include "base/internal/recorded_names.h"
 #include "nn/linear/gpu_kernel.h"
 
 #include <ATen/Context.h>
@@ -20,8 +21,16 @@ bool is_factor(const at::Tensor& x) {
       (x.stride(0) == 1 && x.stride(1) >= x.size(0));
 }
 
+/// True when rows of 16-bit elements in memory begin at multiples of 16 bytes,
+/// if the first one does.
+bool has_whole_rows(const at::Tensor& x) {
+  return x.stride(x.stride(1) == 1 && x.stride(0) >= x.size(1) ? 0 : 1) % 8 ==
+      0;
+}
+
 /// True when the product of both may be ours. Reads no memory: ZeRO-3 brings
-/// parameters there when it sees the operator.
+/// parameters there when it sees the operator. What libtorch multiplies after
+/// all should be refused here: a profile would count it as both operators.
 bool may_be_ours(const at::Tensor& left, const at::Tensor& right) {
   const bool recorded = at::GradMode::is_enabled() &&
       (left.requires_grad() || right.requires_grad());
@@ -29,7 +38,8 @@ bool may_be_ours(const at::Tensor& left, const at::Tensor& right) {
       left.scalar_type() == right.scalar_type() &&
       left.scalar_type() != at::kFloat && left.device() == right.device() &&
       left.size(1) == right.size(0) && left.numel() > 0 && right.numel() > 0 &&
-      is_factor(left) && is_factor(right);
+      is_factor(left) && is_factor(right) && has_whole_rows(left) &&
+      has_whole_rows(right) && right.size(1) % 8 == 0;
 }
 
 cuda::Factor factor(const at::Tensor& x) {
@@ -84,6 +94,11 @@ bool start_gpu_product(const cuda::Product& product, const at::Tensor& on) {
       ? cuda::Algorithm::first
       : cuda::Algorithm::fastest;
   run_kernel(on, "product", [&](void* stream) {
+    at::RecordFunction trial(at::RecordScope::FUNCTION);
+    if (trial.isActive() && algorithm == cuda::Algorithm::fastest &&
+        cuda::would_try(product, stream)) {
+      trial.before(base::trial_operator, c10::ArrayRef<const c10::IValue>{});
+    }
     return cuda::multiply(
         product,
         algorithm,

@@ -1,5 +1,6 @@
 #include <cairn/nn/vocabulary.h>
 
+#include "base/internal/recorded_names.h"
 #include "kernels/internal/gradient_place.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/compute_type.h"
@@ -14,6 +15,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
 
@@ -45,6 +47,7 @@ void add_gradients(
     const at::Tensor& of_scores,
     const at::Tensor& hidden,
     const VocabularyHead& head) {
+  RECORD_USER_SCOPE(base::gradients_scope);
   const at::Tensor in_type = of_scores.to(hidden.scalar_type());
   product_into(of_hidden, in_type, head.weight, Into::overwrite);
   const Into how = gradients.weight.defined() ? Into::add : Into::overwrite;

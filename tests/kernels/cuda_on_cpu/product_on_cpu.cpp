@@ -8,6 +8,10 @@ bool takes(const Product&) {
   return false;
 }
 
+bool would_try(const Product&, void*) {
+  return false;
+}
+
 const char* multiply(const Product&, Algorithm, void*, void*) {
   return "no product is taken here";
 }

@@ -72,6 +72,10 @@ enum class Algorithm {
   fastest, ///< by trying all that it proposes, when a large shape is first met
 };
 
+/// True when multiply() would try algorithms for the fastest one now, which
+/// multiplies many times.
+bool would_try(const Product& product, void* stream);
+
 inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
 
 /// Multiplies. `workspace` has product_workspace bytes.
