@@ -141,7 +141,7 @@ TEST(FlopsProfiler, EveryLayerOfATransformerHasWhatArithmeticSays) {
   for (const auto& description :
        {model::gpt_description(sizes),
         model::llama_description(sizes, 2, 48)}) {
-    for (const bool bf16 : {true}) {
+    for (const bool bf16 : {false, true}) {
       SCOPED_TRACE(
           ::testing::Message()
           << "gated " << description.gated << " bf16 " << bf16);

@@ -106,7 +106,7 @@ constexpr std::array rows{
         Kind::attention_backward,
         1},
     Row{"cairn::attention", Kind::attention, 0, 1},
-    Row{"cairn::attention_backward", Kind::attention_backward, 1, 1},
+    Row{"cairn::attention_backward", Kind::attention_backward, 0, 1},
     Row{"aten::convolution_backward", Kind::convolution_backward, 0}};
 
 /// Those that libtorch's profiler counts itself.

@@ -147,12 +147,9 @@ AttentionGradients write_gradients_of_fused(
     const DroppedScores& how,
     const at::Tensor& added,
     at::Tensor* by_distance) {
-  const std::array<c10::IValue, 3> inputs{
-      given_gradient,
-      given.query,
-      given.key};
-  RECORD_FUNCTION("cairn::attention_backward", inputs);
   const AttentionInput input = in_eights(given);
+  const std::array<c10::IValue, 3> inputs{input.query, input.key, input.value};
+  RECORD_FUNCTION("cairn::attention_backward", inputs);
   const at::Tensor gradient = in_eights(given_gradient);
   const at::Tensor output = in_eights(whole.output);
   const at::Tensor log_sum = whole.log_sum.contiguous();
@@ -283,10 +280,10 @@ bool attends_fused(const AttentionInput& input, const DroppedScores& how) {
 PartialAttention fused_forward(
     const AttentionInput& given,
     const DroppedScores& how) {
-  const std::array<c10::IValue, 2> inputs{given.query, given.key};
-  RECORD_FUNCTION("cairn::attention", inputs);
   const AttentionInput input = in_eights(given);
   const at::Tensor& query = input.query;
+  const std::array<c10::IValue, 3> inputs{query, input.key, input.value};
+  RECORD_FUNCTION("cairn::attention", inputs);
   const at::Tensor output = at::empty(query.sizes(), query.options());
   const at::Tensor log_sum = at::empty(
       {query.size(0), query.size(2), query.size(1)},

@@ -9,9 +9,11 @@
 #include "nn/linear/second_derivatives.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <array>
 
 namespace cairn::nn {
 namespace {
@@ -84,6 +86,8 @@ void write_gradients(
   const at::Tensor gradient = packed(given_gradient);
   const AttentionInput input = packed(given);
   const at::Tensor log_sum = whole.log_sum.contiguous();
+  const std::array<c10::IValue, 3> inputs{input.query, input.key, input.value};
+  RECORD_FUNCTION("cairn::attention_backward", inputs);
   if (cpu::has_matrix_product()) {
     const cpu::HeadShape shape = shape_of(input, scores);
     const std::int64_t heads = input.query.size(2);
@@ -179,6 +183,8 @@ PartialAttention heads_forward(
     const Scores& scores) {
   const AttentionInput input = packed(given);
   const at::Tensor& query = input.query;
+  const std::array<c10::IValue, 3> inputs{query, input.key, input.value};
+  RECORD_FUNCTION("cairn::attention", inputs);
   const std::int64_t batch = query.size(0);
   const std::int64_t heads = query.size(2);
   const std::int64_t shared = heads / input.key.size(2);
