@@ -256,7 +256,7 @@ void print_constants(const Setting& setting) {
       c.link_share,
       c.interference);
   for (const auto& [name, share] : setting.shares) {
-    fmt::print("matmul_share of {}: {:.3f}\n", name, share);
+    fmt::print("share of {}: {:.3f}\n", name, share);
   }
 }
 

@@ -41,20 +41,19 @@ std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows) {
        [](Setting& s) -> double& { return s.constants.interference; },
        0,
        0.6}};
-  std::map<std::string, double> gpus;
+  std::map<std::string, double> gpus; // the most that a share may be
   for (const PublishedRow& row : rows) {
     if (row.fit) {
-      gpus[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
+      const Gpu& gpu = row.cluster.gpu;
+      gpus[chip_of(gpu)] = gpu.measured.products_16bit ? 1 : 0.9;
     }
   }
-  for (const auto& [name, share] : gpus) {
-    if (name != "H200") { // measured
-      knobs.push_back(
-          {name,
-           [name](Setting& s) -> double& { return s.shares[name]; },
-           0.3,
-           0.9});
-    }
+  for (const auto& [name, most] : gpus) {
+    knobs.push_back(
+        {name,
+         [name](Setting& s) -> double& { return s.shares[name]; },
+         0.3,
+         most});
   }
   return knobs;
 }
@@ -62,7 +61,8 @@ std::vector<Knob> knobs_of(const std::vector<PublishedRow>& rows) {
 Setting in_the_tree(const std::vector<PublishedRow>& rows) {
   Setting setting;
   for (const PublishedRow& row : rows) {
-    setting.shares[chip_of(row.cluster.gpu)] = row.cluster.gpu.matmul_share;
+    Gpu gpu = row.cluster.gpu;
+    setting.shares[chip_of(gpu)] = fitted_share(gpu);
   }
   return setting;
 }

@@ -36,7 +36,12 @@ model::ModelDescription model_from(
   }
   const std::string family = json.value("family", "gpt");
   if (family == "t5") {
-    return model::with_padding(model::t5_description(sizes));
+    model::ModelDescription t5 = model::t5_description(sizes);
+    if (json.value("relative", false)) {
+      t5.position = model::PositionKind::relative;
+      t5.relative_buckets = 32;
+    }
+    return model::with_padding(t5);
   }
   if (family == "bert") {
     return model::with_padding(
@@ -114,6 +119,7 @@ RunLayout layout_from(const Json& row) {
   if (row.contains("offload")) {
     run.optimizer = row.at("offload") == "nvme" ? Place::nvme : Place::cpu;
     run.offloaded = row.value("offloaded", 1.0);
+    run.offloaded_to_host = row.value("offloaded_to_host", 0.0);
     run.update_on_gpu = row.value("update_on_gpu", false);
   }
   return run;
@@ -220,6 +226,11 @@ std::string chip_of(const Gpu& gpu) {
       : gpu.name.substr(0, gpu.name.find('-'));
 }
 
+double& fitted_share(Gpu& gpu) {
+  return gpu.measured.products_16bit ? gpu.measured.sustained
+                                     : gpu.matmul_share;
+}
+
 Prediction predict(
     const PublishedRow& row,
     const Constants& constants,
@@ -227,7 +238,7 @@ Prediction predict(
   Cluster cluster = row.cluster;
   if (const auto share = shares.find(chip_of(cluster.gpu));
       share != shares.end()) {
-    cluster.gpu.matmul_share = share->second;
+    fitted_share(cluster.gpu) = share->second;
   }
   Prediction result{
       .row = &row,

@@ -52,8 +52,11 @@ struct Prediction {
 /// The chip of a GPU that may have more or less memory: "A100" of "A100-40GB".
 std::string chip_of(const Gpu& gpu);
 
-/// Speeds of large products, by chip: they belong to the clusters'
-/// descriptions, and are fitted with the constants.
+/// The number of a chip that is fitted with the constants: the speed of large
+/// products, or where products were measured the part that a long run keeps.
+double& fitted_share(Gpu& gpu);
+
+/// Those numbers by chip. They belong to the clusters' descriptions.
 using MatmulShares = std::map<std::string, double>;
 
 Prediction predict(

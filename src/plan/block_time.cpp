@@ -11,8 +11,16 @@ namespace {
 
 using model::ModelDescription;
 
-double passes_of(Program::Elementwise kind, const Constants& constants) {
-  switch (kind) {
+/// Passes over memory of what is not a product.
+double passes_of(
+    const Program& program,
+    const Gpu& gpu,
+    const Constants& constants) {
+  const bool is_cairn = program.loss != Program::Loss::whole;
+  if (is_cairn && gpu.measured.passes > 0) {
+    return gpu.measured.passes;
+  }
+  switch (program.elementwise) {
     case Program::Elementwise::pieces:
       return constants.pieces;
     case Program::Elementwise::eager:
@@ -22,7 +30,7 @@ double passes_of(Program::Elementwise kind, const Constants& constants) {
     case Program::Elementwise::compiled:
       break;
   }
-  return constants.compiled;
+  return is_cairn ? constants.cairn : constants.compiled;
 }
 
 /// Kernels in the forward pass of a block.
@@ -89,10 +97,7 @@ BlockTime::BlockTime(
       decoder_tokens_(
           static_cast<double>(layout.micro_batch * training.decoder_sequence)),
       ranks_(static_cast<double>(layout.tensor)),
-      passes_(
-          gpu.measured.passes > 0
-              ? gpu.measured.passes
-              : passes_of(training.program.elementwise, constants)),
+      passes_(passes_of(training.program, gpu, constants)),
       kernels_(kernels_of(training.program.elementwise)) {}
 
 double BlockTime::traffic(double bytes, double tensor) const {
@@ -105,7 +110,9 @@ double BlockTime::traffic(double bytes, double tensor) const {
 PieceTime BlockTime::fused_attention(
     double operations,
     double keys,
-    bool causal) const {
+    AttentionKind kind) const {
+  const bool causal = kind.causal;
+  const double placed = kind.placed ? constants_.placed_share : 1;
   const auto seconds = [](double forward, double backward) {
     PieceTime time;
     time.forward.attention = forward;
@@ -118,13 +125,18 @@ PieceTime BlockTime::fused_attention(
   if (const auto& curves = gpu_.measured.attention_16bit;
       curves && value_bytes_ <= 2 && fast) {
     const std::array<double, 2> sizes{keys, head};
+    const double part = gpu_.measured.sustained * placed;
     return seconds(
         operations /
-            speed_at(causal ? curves->causal_forward : curves->forward, sizes),
+            (part *
+             speed_at(
+                 causal ? curves->causal_forward : curves->forward,
+                 sizes)),
         again * operations /
-            speed_at(
-                causal ? curves->causal_backward : curves->backward,
-                sizes));
+            (part *
+             speed_at(
+                 causal ? curves->causal_backward : curves->backward,
+                 sizes)));
   }
   double forward = 0;
   if (const std::vector<SpeedAt>& curve = gpu_.measured.attention;
@@ -137,7 +149,8 @@ PieceTime BlockTime::fused_attention(
     // heads wait for them.
     constexpr double enough = 128;
     forward = operations /
-        (flops_ * constants_.fast_share * std::min(1.0, head / enough));
+        (flops_ * constants_.fast_share * placed *
+         std::min(1.0, head / enough));
   }
   return seconds(forward, again * forward);
 }
@@ -173,7 +186,8 @@ std::optional<ProductTime> BlockTime::measured_product(
   const double least =
       traffic(operand * (m * k + n * k) + value_bytes_ * m * n);
   const std::array<double, 3> sizes{m, n, k};
-  const double share = eight_bit ? 1 : alignment(m, n, k);
+  const double share =
+      gpu_.measured.sustained * (eight_bit ? 1 : alignment(m, n, k));
   const auto seconds = [&](const SpeedGrid& grid) {
     return std::max(least, operations / (share * speed_at(grid, sizes)));
   };
@@ -232,14 +246,14 @@ ProductTime BlockTime::mlp_products(std::int64_t layer, double tokens) const {
 void BlockTime::add_attention(
     double tokens,
     double keys,
-    bool causal,
+    AttentionKind kind,
     PieceTime& time) const {
   const ModelDescription& d = training_.model;
   const double width = static_cast<double>(d.heads * d.head_size) / ranks_;
   const double operations = 4 * tokens * keys * width;
   if (training_.program.flash()) {
     const PieceTime fused =
-        fused_attention(operations * (causal ? 0.5 : 1), keys, causal);
+        fused_attention(operations * (kind.causal ? 0.5 : 1), keys, kind);
     time.forward += fused.forward;
     time.backward += fused.backward;
     return;
@@ -286,7 +300,8 @@ PieceTime BlockTime::block(std::int64_t layer) const {
       tokens,
       static_cast<double>(
           decodes ? training_.decoder_sequence : training_.sequence),
-      causal || decodes,
+      {.causal = causal || decodes,
+       .placed = d.position == model::PositionKind::relative},
       time);
   if (decodes) { // it attends to the encoder's result
     products += product(tokens, query, hidden, small);
@@ -294,11 +309,7 @@ PieceTime BlockTime::block(std::int64_t layer) const {
     products += product(tokens, hidden, query, small);
     time.forward.elementwise +=
         traffic(value_bytes_ * tokens_ * passes_ * 2 * key_value);
-    add_attention(
-        tokens,
-        static_cast<double>(training_.sequence),
-        /*causal=*/false,
-        time);
+    add_attention(tokens, static_cast<double>(training_.sequence), {}, time);
   }
   time.forward.products = products.forward;
   time.backward.products = products.backward;

@@ -39,6 +39,12 @@ struct ProductTime {
   ProductTime times(double factor) const;
 };
 
+/// What attention does with its scores.
+struct AttentionKind {
+  bool causal = false;
+  bool placed = false; ///< a number for each distance is added
+};
+
 /// Time of the pieces of a model on a GPU.
 ///
 /// A product takes what was measured for its size, where that is known. Else it
@@ -66,7 +72,8 @@ class BlockTime {
  private:
   double alignment(double m, double n, double k) const;
   /// Seconds of attention's operations where scores stay in registers.
-  PieceTime fused_attention(double operations, double keys, bool causal) const;
+  PieceTime fused_attention(double operations, double keys, AttentionKind kind)
+      const;
   /// Seconds of a layer from k values to n, for m tokens.
   ProductTime product(double m, double n, double k, bool eight_bit) const;
   /// The same from the speeds that were measured; unset where none were.
@@ -76,8 +83,11 @@ class BlockTime {
       double k,
       bool eight_bit) const;
   /// Adds attention of `tokens` to so many keys of each sample.
-  void add_attention(double tokens, double keys, bool causal, PieceTime& time)
-      const;
+  void add_attention(
+      double tokens,
+      double keys,
+      AttentionKind kind,
+      PieceTime& time) const;
   ProductTime mlp_products(std::int64_t layer, double tokens) const;
   bool in_decoder(std::int64_t layer) const;
 

@@ -57,6 +57,8 @@ Host host_from(JsonSection section) {
           giga * section.number_or("nvme_read_gb_per_s", 0, most_number, 0),
       .nvme_write =
           giga * section.number_or("nvme_write_gb_per_s", 0, most_number, 0),
+      .nvme_both =
+          giga * section.number_or("nvme_both_gb_per_s", 0, most_number, 0),
       .storage =
           giga * section.number_or("storage_gb_per_s", 0, most_number, 0),
       .mttf = hour * section.number_or("mttf_hours", 0, most_number, 0)};

@@ -109,7 +109,7 @@ class Estimator {
     };
     lack("a GPU", result.memory.total(), run_.cluster.gpu.memory_bytes);
     // The host's own programs, and what loading data takes.
-    lack("a host", result.host_bytes, 0.93 * run_.cluster.host.memory_bytes);
+    lack("a host", result.host_bytes, usable_bytes(run_.cluster.host));
     lack("a host's NVMe", result.nvme_bytes, run_.cluster.host.nvme_bytes);
     result.fits = result.lacks.empty();
   }

@@ -167,6 +167,7 @@ MeasuredSpeeds measured_from(JsonSection section) {
     return curve_from(section.value(key), section.at(key));
   };
   MeasuredSpeeds measured{
+      .sustained = section.number_or("sustained", 0.01, 1, 1),
       .traffic = curve("traffic"),
       .passes = section.number("passes", 0.01, most_number),
       .operator_seconds =

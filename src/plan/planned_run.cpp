@@ -26,6 +26,10 @@ PlannedRun::PlannedRun(
           static_cast<double>(layout.micro_batch * training.decoder_sequence)) {
 }
 
+double usable_bytes(const Host& host) {
+  return 0.93 * host.memory_bytes;
+}
+
 RankGroup PlannedRun::shard_group() const {
   return {shard_ranks(layout), layout.tensor};
 }

@@ -62,4 +62,7 @@ struct Hiding {
   }
 };
 
+/// Bytes of a host's memory that a run may take; the system needs the rest.
+double usable_bytes(const Host& host);
+
 } // namespace cairn::plan

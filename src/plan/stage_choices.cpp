@@ -1,10 +1,12 @@
 #include "plan/internal/stage_choices.h"
 
 #include "plan/internal/search.h"
+#include "plan/planned_run.h"
 
 #include <cairn/base/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -14,7 +16,7 @@ namespace {
 
 std::optional<Estimate> estimate_if_possible(
     const Training& training,
-    const RunLayout& layout,
+    RunLayout layout, // NOLINT(performance-unnecessary-value-param)
     const Cluster& cluster) {
   try {
     return estimate(training, layout, cluster);
@@ -41,6 +43,29 @@ std::optional<Estimate> estimate_partly(
   }
 }
 
+/// The estimate with the optimizer on the host as far as there is room, and the
+/// rest of it on the disk. The GPU updates it.
+std::optional<Estimate> estimate_on_host_and_disk(
+    const Training& training,
+    RunLayout layout,
+    const Cluster& cluster) {
+  layout.update_on_gpu = true;
+  layout.optimizer = Place::nvme;
+  try {
+    const Estimate on_disk = estimate(training, layout, cluster);
+    constexpr double steps = 100;
+    const double part =
+        (usable_bytes(cluster.host) - on_disk.host_bytes) / on_disk.nvme_bytes;
+    layout.offloaded_to_host =
+        std::clamp(std::floor(part * steps) / steps, 0.0, 1.0);
+    return estimate(training, layout, cluster);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+using EstimateAs =
+    std::optional<Estimate>(const Training&, RunLayout, const Cluster&);
 using Estimating = std::function<std::optional<Estimate>(const Training&)>;
 
 double largest_that_fits(
@@ -87,18 +112,11 @@ std::vector<StageChoice> stage_choices(
     const RunLayout& layout,
     const Cluster& cluster) {
   std::vector<StageChoice> choices;
-  const auto add = [&](std::string name, const RunLayout& run) {
+  const auto add = [&](std::string name,
+                       const RunLayout& run,
+                       EstimateAs* estimate_as = estimate_if_possible) {
     const auto estimate_of = [&](const Training& each) {
-      return estimate_if_possible(each, run, cluster);
-    };
-    choices.push_back(
-        {.name = std::move(name),
-         .estimate = estimate_of(training),
-         .largest = largest_that_fits(training, run, estimate_of)});
-  };
-  const auto add_partly = [&](std::string name, const RunLayout& run) {
-    const auto estimate_of = [&](const Training& each) {
-      return estimate_partly(each, run, cluster);
+      return estimate_as(each, run, cluster);
     };
     choices.push_back(
         {.name = std::move(name),
@@ -113,10 +131,13 @@ std::vector<StageChoice> stage_choices(
   }
   run.optimizer = Place::cpu;
   run.zero_stage = run.data() * run.context > 1 && run.pipeline == 1 ? 2 : 1;
-  add_partly(
-      "ZeRO " + std::to_string(run.zero_stage) +
-          ", part of the optimizer on the CPU",
-      run);
+  const std::string stage = "ZeRO " + std::to_string(run.zero_stage);
+  add(stage + ", part of the optimizer on the CPU", run, estimate_partly);
+  if (cluster.host.nvme_bytes > 0) {
+    add(stage + ", optimizer on the CPU and NVMe",
+        run,
+        estimate_on_host_and_disk);
+  }
   for (run.zero_stage = 2; run.zero_stage <= 3; ++run.zero_stage) {
     add("ZeRO " + std::to_string(run.zero_stage) + ", optimizer on the CPU",
         run);

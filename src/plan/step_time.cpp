@@ -33,10 +33,12 @@ double offload_seconds(const PlannedRun& run, Place place, double elements) {
   }
   if (place == Place::nvme) {
     // States are read ahead and written behind: both ways run at once.
+    const double both = run.cluster.host.nvme_both / gpus;
     time = std::max(
         {time,
          elements * states / run.tier_rate(Place::nvme, false),
-         elements * states / run.tier_rate(Place::nvme, true)});
+         elements * states / run.tier_rate(Place::nvme, true),
+         both > 0 ? 2 * elements * states / both : 0});
   }
   return time;
 }
@@ -108,10 +110,10 @@ StepTime step_time(
         offload_seconds(run, run.layout.optimizer, (away - on_host) * owned) +
         (on_host > 0 ? offload_seconds(run, Place::cpu, on_host * owned) : 0);
     // Every layer waits for its own weights alone, if they arrive beside the
-    // next forward pass. Those that visit come first: what is resident is
-    // computed behind them. Copies over PCIe take nothing from the products.
+    // next forward pass. The last layers' states are those that visit, so all
+    // of that pass hides them. Copies over PCIe take nothing from the products.
     step.offload = run.layout.update_on_gpu && program.gathers_ahead
-        ? std::max(0.0, copies - away * forward)
+        ? std::max(0.0, copies - forward)
         : copies;
   }
   return step;

@@ -74,6 +74,7 @@ TEST(PlanCluster, TakesSpeedsOfProductsAtEverySize) {
   const nlohmann::json grid{{{1, 2}, {3, 4}}, {{5, 6}, {7, 16}}};
   boxes["gpu"]["measured"] = {
       {"day", "2026-11-20"},
+      {"sustained", 0.9},
       {"products_16bit",
        {{"tokens", {10, 1000}},
         {"widths", {1, 4}},
@@ -86,6 +87,7 @@ TEST(PlanCluster, TakesSpeedsOfProductsAtEverySize) {
       cluster_from_json(boxes.dump(), "boxes.json").gpu.measured;
   EXPECT_TRUE(measured.products.empty());
   EXPECT_FALSE(measured.products_8bit);
+  EXPECT_EQ(measured.sustained, 0.9);
   ASSERT_TRUE(measured.products_16bit);
   const auto at = [&](double tokens, double out, double in) {
     return speed_at(
@@ -113,6 +115,12 @@ TEST(PlanCluster, TakesSpeedsOfProductsAtEverySize) {
             ::testing::HasSubstr("gpu.measured.products_16bit.forward")))
         << wrong;
   }
+  boxes["gpu"]["measured"]["sustained"] = 1.1;
+  EXPECT_THAT(
+      [&] { cluster_from_json(boxes.dump(), "boxes.json"); },
+      ::testing::ThrowsMessage<ConfigError>(
+          ::testing::HasSubstr("gpu.measured.sustained")));
+  boxes["gpu"]["measured"]["sustained"] = 1;
   boxes["gpu"]["measured"]["products_16bit"]["tokens"] = {10, 10};
   EXPECT_THAT(
       [&] { cluster_from_json(boxes.dump(), "boxes.json"); },

@@ -1,5 +1,6 @@
 // The estimate of one layout: memory, time, and what it refuses.
 
+#include "plan/internal/constants.h"
 #include "plan/trainings.h"
 
 #include <cairn/base/error.h>
@@ -176,6 +177,72 @@ TEST(PlanEstimate, ValuesOf32BitsTakeTwiceTheMemoryAndTheirOwnSpeed) {
   Cluster unknown = machine;
   unknown.gpu.flops_32bit = 0;
   EXPECT_THROW(estimate(training, layout, unknown), ConfigError);
+}
+
+/// A GPU whose products and attention were measured.
+Cluster measured_gpu() {
+  return find_cluster("h200");
+}
+
+TEST(PlanEstimate, ALongRunKeepsAPartOfTheSpeedsThatWereMeasured) {
+  Cluster machine = measured_gpu();
+  machine.gpu.measured.sustained = 1;
+  const RunLayout layout = data_parallel(1);
+  const Estimate burst = estimate(billion_7(), layout, machine);
+  machine.gpu.measured.sustained = 0.5;
+  const Estimate long_run = estimate(billion_7(), layout, machine);
+  EXPECT_NEAR(long_run.time.products / burst.time.products, 2, 0.01);
+  EXPECT_NEAR(long_run.time.attention / burst.time.attention, 2, 1e-9);
+  EXPECT_EQ(long_run.time.elementwise, burst.time.elementwise);
+  EXPECT_EQ(long_run.time.optimizer, burst.time.optimizer);
+}
+
+TEST(PlanEstimate, MeasuredPassesAreThoseOfCairnAlone) {
+  const auto elementwise = [](Program::Loss loss, double passes) {
+    Cluster machine = measured_gpu();
+    machine.gpu.measured.passes = passes;
+    Training training = billion_7();
+    training.program.loss = loss;
+    return estimate(training, data_parallel(1), machine).time.elementwise;
+  };
+  EXPECT_GT(
+      elementwise(Program::Loss::chunks, 2),
+      1.5 * elementwise(Program::Loss::chunks, 1));
+  EXPECT_EQ(
+      elementwise(Program::Loss::whole, 2),
+      elementwise(Program::Loss::whole, 1));
+}
+
+TEST(PlanEstimate, AttentionThatAddsPositionsToScoresHasAKernelOfItsOwn) {
+  Training training = billion_7();
+  const RunLayout layout = data_parallel(1);
+  for (const char* cluster : {"h200", "dgx-h100"}) {
+    const Cluster machine = find_cluster(cluster);
+    training.model.position = model::PositionKind::learned;
+    const double plain = estimate(training, layout, machine).time.attention;
+    training.model.position = model::PositionKind::relative;
+    training.model.relative_buckets = 32;
+    EXPECT_NEAR(
+        plain / estimate(training, layout, machine).time.attention,
+        Constants{}.placed_share,
+        1e-9);
+  }
+}
+
+TEST(PlanEstimate, ADiskSharesWhatItMovesBetweenBothWays) {
+  Cluster machine = measured_gpu();
+  machine.host.nvme_read = 3e9;
+  machine.host.nvme_write = 2e9;
+  RunLayout layout = data_parallel(1);
+  layout.optimizer = Place::nvme;
+  layout.update_on_gpu = true;
+  const auto seconds = [&](double both) {
+    machine.host.nvme_both = both;
+    return estimate(billion_7(), layout, machine).time.offload;
+  };
+  const double alone = seconds(0);
+  EXPECT_EQ(seconds(4e9), alone) << "writing takes as long";
+  EXPECT_NEAR(seconds(2e9), 2 * alone, 1e-6 * alone);
 }
 
 TEST(PlanEstimate, SaysWhatIsLacking) {

@@ -223,8 +223,11 @@ TEST(PlanFromConfig, TheNextForwardPassHidesStatesThatVisit) {
   const Words beside{"--overlap-param-gather"};
   const double hidden = all - visits("1", beside);
   EXPECT_GT(hidden, 0);
-  EXPECT_NEAR(visits("0.5", {}) - visits("0.5", beside), 0.5 * hidden, 1e-9)
-      << "only the layers whose states visit hide them";
+  EXPECT_LT(hidden, 0.9 * all);
+  EXPECT_NEAR(visits("0.9", {}) - visits("0.9", beside), hidden, 1e-9)
+      << "the last layers' states visit: the whole pass hides them";
+  const double a_tenth_of_the_pass = 0.1 * hidden / all;
+  EXPECT_EQ(visits(std::to_string(a_tenth_of_the_pass), beside), 0);
 }
 
 TEST(PlanFromConfig, StatesMayRestInThreePlaces) {

@@ -170,12 +170,12 @@ TEST(PlanPublished, TheRowThatCannotBeIsOneOfTwiceAsManyRanks) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(PlanPublished, OneH200IsWithinTenPercentAndItsMemoryWithinFive) {
+TEST(PlanPublished, OneH200IsWithinSixPercentAndItsMemoryWithinFive) {
   int seen = 0;
   for (const PublishedRow& row : rows()) {
     if (row.table == "Cairn") {
       const Prediction each = predict(row);
-      EXPECT_LE(std::abs(*each.speed_error), 0.10) << row.name;
+      EXPECT_LE(std::abs(*each.speed_error), 0.06) << row.name;
       EXPECT_LE(std::abs(*each.memory_error), 0.05) << row.name;
       ++seen;
     }
@@ -184,15 +184,15 @@ TEST(PlanPublished, OneH200IsWithinTenPercentAndItsMemoryWithinFive) {
 }
 
 /// Blocks that are computed again and states that visit the GPU.
-TEST(PlanPublished, WhatPartsOfARunCostOnOneH200IsWithinTenPercent) {
+TEST(PlanPublished, WhatPartsOfARunCostOnOneH200IsWithinFivePercent) {
   int seen = 0;
   for (const PublishedRow& row : rows()) {
-    if (row.table == "Cairn, parts") {
-      EXPECT_LE(std::abs(*predict(row).speed_error), 0.10) << row.name;
+    if (row.table == "Cairn, parts" && row.not_judged.empty()) {
+      EXPECT_LE(std::abs(*predict(row).speed_error), 0.05) << row.name;
       ++seen;
     }
   }
-  EXPECT_EQ(seen, 6);
+  EXPECT_EQ(seen, 5);
 }
 
 /// Models that fill one H200 and its host. Memory is what nvidia-smi and the
@@ -206,22 +206,22 @@ TEST(PlanPublished, MemoryOfModelsThatFillAnH200IsWithinFivePercent) {
     SCOPED_TRACE(row.name);
     const Prediction each = predict(row);
     EXPECT_TRUE(each.estimate.fits) << each.estimate.lacks;
-    EXPECT_LE(std::abs(*each.speed_error), 0.25);
+    EXPECT_LE(std::abs(*each.speed_error), 0.20);
     if (row.memory_bytes) {
       EXPECT_LE(std::abs(*each.memory_error), 0.05);
       ++seen;
     }
     if (row.host_bytes) {
       // What the system and the program have without states: measured with
-      // 14.4 billion parameters on the GPU.
+      // 14.4 billion parameters on the GPU. It differs from call to call.
       constexpr double without = 4.04e9;
       EXPECT_NEAR(
-          (each.estimate.host_bytes + without) / *row.host_bytes,
-          1,
-          0.05);
+          each.estimate.host_bytes + without,
+          *row.host_bytes,
+          std::max(0.05 * *row.host_bytes, 2e9));
     }
   }
-  EXPECT_EQ(seen, 7);
+  EXPECT_EQ(seen, 8);
 }
 
 /// The small nets of bench/train. The source rounds memory to 0.1 GB.

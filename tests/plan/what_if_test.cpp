@@ -131,7 +131,7 @@ TEST(PlanWhatIf, StagesTradeTimeForLargerModels) {
   const Training training = gpt(36, 4096, 32);
   const RunLayout layout{.gpus = 64, .micro_batch = 1, .global_batch = 256};
   const auto choices = stage_choices(training, layout, selene());
-  ASSERT_EQ(choices.size(), 9U);
+  ASSERT_EQ(choices.size(), 10U);
   const StageChoice& ddp = choices[0];
   EXPECT_EQ(ddp.name, "ZeRO 0");
   // 18 bytes a parameter on a GPU of 85 GB: 4.7 billion, less what is not
@@ -157,6 +157,26 @@ TEST(PlanWhatIf, StagesTradeTimeForLargerModels) {
   EXPECT_TRUE(estimate(largest, layout, selene()).fits);
   ++largest.model.layers;
   EXPECT_FALSE(estimate(largest, layout, selene()).fits);
+}
+
+TEST(PlanWhatIf, ADiskHasTheStatesThatTheHostHasNoRoomFor) {
+  Training training = gpt(36, 4096, 32);
+  training.states = {.parameter = 2, .gradient = 2, .master = 2, .moments = 4};
+  const RunLayout layout{.gpus = 1, .micro_batch = 1, .global_batch = 1};
+  const auto choice = [&](double host, double disk) {
+    Cluster machine = find_cluster("h200");
+    machine.host.memory_bytes = host / 0.93;
+    machine.host.nvme_bytes = disk;
+    return stage_choices(training, layout, machine)[5];
+  };
+  const StageChoice both = choice(20e9, 100e9);
+  EXPECT_EQ(both.name, "ZeRO 1, optimizer on the CPU and NVMe");
+  ASSERT_TRUE(both.estimate->fits) << both.estimate->lacks;
+  const double states = 6 * both.estimate->parameters;
+  EXPECT_NEAR(both.estimate->host_bytes, 20e9, 0.01 * states);
+  EXPECT_NEAR(both.estimate->nvme_bytes, states - 20e9, 0.01 * states);
+  EXPECT_NEAR(both.largest / (120e9 / 6), 1, 0.02);
+  EXPECT_EQ(choice(100e9, 1e9).estimate->nvme_bytes, 0);
 }
 
 TEST(PlanWhatIf, CurvesGoToAsManyGpusAsAskedFor) {

@@ -52,10 +52,13 @@ struct MeasuredSpeeds {
   std::optional<ProductSpeeds> products_16bit{};
   std::optional<ProductSpeeds> products_8bit{};
   std::optional<AttentionSpeeds> attention_16bit{};
+  /// Part of those of 16 and 8 bits that is left in a long run: the GPU's clock
+  /// falls when it is warm and has to share its power with the memory.
+  double sustained = 1;
   /// Bytes a second that are read and written, by the bytes of a tensor.
   std::vector<SpeedAt> traffic;
-  /// Passes over memory of element-wise operators, in units of the least that
-  /// is possible; 0: those of the program.
+  /// Passes over memory of the element-wise operators of Cairn, in units of the
+  /// least that is possible; 0: those that were fitted.
   double passes = 0;
   /// Seconds that an operator takes however little it does, where the processor
   /// that computes is the one that calls it.
@@ -102,8 +105,9 @@ struct Host {
   double nvme_bytes = 0;     ///< of a node; 0: there is none
   double nvme_read = 0;      ///< of a node, bytes a second
   double nvme_write = 0;
-  double storage = 0; ///< to where checkpoints are, of a node, bytes a second
-  double mttf = 0;    ///< mean time to failure of a node, in seconds; 0: never
+  double nvme_both = 0; ///< of both, where they are at once; 0: their sum
+  double storage = 0;   ///< to where checkpoints are, of a node, bytes a second
+  double mttf = 0; ///< mean time to failure of a node, in seconds; 0: never
 };
 
 struct Cluster {

@@ -103,9 +103,13 @@ void print_memory(const Estimate& each, const PlanRequest& request) {
   }
   if (each.fits) {
     fmt::print(
-        "It fits: a {} has {}.\n",
+        "It fits: a {} has {}.{}\n",
         request.cluster.gpu.name,
-        shown_gigabytes(request.cluster.gpu.memory_bytes));
+        shown_gigabytes(request.cluster.gpu.memory_bytes),
+        request.cluster.gpu.is_cpu
+            ? ""
+            : " nvidia-smi shows some GB more, which libtorch's allocator\n"
+              "keeps until memory is short.");
     return;
   }
   fmt::print("It does not fit: {}.\n", each.lacks);
