@@ -16,10 +16,11 @@ Json rounded(double value) {
   return Json::parse(fmt::format("{:.4g}", value));
 }
 
-Json numbers(const std::vector<double>& values) {
+/// Sizes along an axis, which are whole numbers.
+Json sizes(const std::vector<double>& values) {
   Json list = Json::array();
   for (const double each : values) {
-    list.push_back(rounded(each));
+    list.push_back(std::llround(each));
   }
   return list;
 }
@@ -42,8 +43,8 @@ Json nested(const SpeedGrid& grid) {
 
 Json json_of(const cairn::plan::ProductSpeeds& speeds) {
   return {
-      {"tokens", numbers(speeds.forward.axes[0])},
-      {"widths", numbers(speeds.forward.axes[1])},
+      {"tokens", sizes(speeds.forward.axes[0])},
+      {"widths", sizes(speeds.forward.axes[1])},
       {"forward", nested(speeds.forward)},
       {"input_gradient", nested(speeds.input_gradient)},
       {"weight_gradient", nested(speeds.weight_gradient)}};
@@ -51,8 +52,8 @@ Json json_of(const cairn::plan::ProductSpeeds& speeds) {
 
 Json json_of(const cairn::plan::AttentionSpeeds& speeds) {
   return {
-      {"sequences", numbers(speeds.forward.axes[0])},
-      {"head_sizes", numbers(speeds.forward.axes[1])},
+      {"sequences", sizes(speeds.forward.axes[0])},
+      {"head_sizes", sizes(speeds.forward.axes[1])},
       {"forward", nested(speeds.forward)},
       {"backward", nested(speeds.backward)},
       {"causal_forward", nested(speeds.causal_forward)},

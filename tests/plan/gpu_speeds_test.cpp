@@ -56,6 +56,8 @@ TEST(PlanGpuSpeeds, AreReadAsTheyWereWritten) {
       }
     }
   }
+  const SpeedGrid long_texts{.axes = {{16384}, {64}}, .speeds = {1e12}};
+  measured.attention_16bit = {long_texts, long_texts, long_texts, long_texts};
   nlohmann::json cluster = nlohmann::json::parse(R"(
     {"name": "x", "about": "y", "gpus_per_node": 1, "nodes": 1,
      "gpu": {"name": "z", "memory_gb": 1, "tflops": 1, "bandwidth_gb_per_s": 1,
@@ -75,6 +77,8 @@ TEST(PlanGpuSpeeds, AreReadAsTheyWereWritten) {
         written,
         1e-3 * written);
   }
+  ASSERT_TRUE(read.attention_16bit);
+  EXPECT_EQ(read.attention_16bit->backward.axes, long_texts.axes);
   EXPECT_DOUBLE_EQ(read.traffic.front().size, 2e6);
   EXPECT_DOUBLE_EQ(read.traffic.front().speed, 3e12);
   EXPECT_EQ(read.passes, 0.5);
