@@ -12,6 +12,7 @@ import torch
 
 from . import comm, model_parallel, zero
 from ._compiled import WholePasses, has_compiled
+from ._graphed import refuse_earlier
 from ._library import _core
 from .checkpoint_files import save_weights
 from .data import EngineLoader
@@ -52,6 +53,7 @@ def initialize(
 
     if not isinstance(model, torch.nn.Module):
         raise _core.UsageError(f"initialize: model is a {type(model).__name__}, not a torch.nn.Module")
+    refuse_earlier(model)
     if mesh_param is not None:
         raise _core.UsageError(
             "initialize: mesh_param divides sequences over ranks, which is not built for Python modules; leave it out"
@@ -257,7 +259,7 @@ class Engine(torch.nn.Module):
         if self._on_gpu and torch.cuda.is_current_stream_capturing():
             raise _core.UsageError(
                 f"{call} is not to be recorded for a CUDA graph; record parts of the module (torch.cuda.make_graphed_callables), "
-                'or engine.compile(mode="reduce-overhead"), at stages 0 to 2'
+                'or use engine.compile(mode="reduce-overhead"), where no weights are sliced'
             )
 
     def train_batch(self, data_iter: Iterator) -> torch.Tensor:

@@ -51,6 +51,13 @@ def fresh(checkpoint=None):
     return Gpt(checkpoint)
 
 
+def record_blocks(blocks, device="cpu", make_graphs=torch.cuda.make_graphed_callables):
+    """Makes blocks CUDA graphs."""
+    # A graph's input is in the memory of its sample, so each has one of its own.
+    samples = [torch.randn(MICRO, LENGTH, WIDTH, device=device, requires_grad=True) for _ in blocks]
+    make_graphs(tuple(blocks), tuple((sample,) for sample in samples))
+
+
 def batch(step, number):
     """Inputs and targets of a micro batch, the same on every machine."""
     tokens = (torch.arange(MICRO * (LENGTH + 1)).view(MICRO, -1) * (7 + step) + number * 11 + step * 3) % WORDS

@@ -11,6 +11,7 @@ import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import graphs_on_cpu  # noqa: E402
 import nets  # noqa: E402
 import ranks  # noqa: E402
 
@@ -42,6 +43,16 @@ def train(accumulation, all_changes):
     for changes in all_changes:
         engine, *_ = cairn.initialize(nets.fresh(), nets.config(accumulation=accumulation, **changes))
         losses.append(trained_losses(engine))
+    return losses
+
+
+def train_with_graphed_parts(accumulation, stages):
+    losses = []
+    for stage in stages:
+        engine, *_ = cairn.initialize(nets.fresh(), nets.config(stage, accumulation))
+        losses.append(trained_losses(engine, 1))
+        nets.record_blocks(engine.module.blocks, make_graphs=graphs_on_cpu.make_graphed_callables)
+        losses[-1] += trained_losses(engine, 5, 1)
     return losses
 
 
@@ -392,6 +403,13 @@ class Training(unittest.TestCase):
                 for plain, compiled in ranks.run(train_compiled, 2, who, backend, timeout=300):
                     self.assert_close(compiled, plain)
 
+    def test_parts_of_the_module_as_cuda_graphs(self):
+        wanted = nets.plain_losses(2)
+        for count, stages in ((1, [0, 1, 2, 3]), (2, [0, 1, 2])):
+            for stage, losses in zip(stages, ranks.run(train_with_graphed_parts, count, 2 // count, stages)[0]):
+                with self.subTest(ranks=count, stage=stage):
+                    self.assert_close(losses, wanted)
+
     def test_one_rank_that_compiles(self):
         wanted = nets.plain_losses(2)
         for losses in ranks.run(train_beside_a_compiling_rank, 2, "before"):
@@ -468,6 +486,12 @@ class Errors(unittest.TestCase):
         engine, *_ = cairn.initialize(torch.nn.Linear(2, 2), nets.config())
         with self.assertRaises(cairn.UsageError):
             engine.step()
+
+    def test_cuda_graphs_before_initialize(self):
+        net = nets.fresh()
+        nets.record_blocks(net.blocks[1:], make_graphs=graphs_on_cpu.make_graphed_callables)
+        with self.assertRaisesRegex(cairn.UsageError, "blocks.1 is a CUDA graph already.*after initialize"):
+            cairn.initialize(net, nets.config())
 
     def test_an_optimizer_that_is_not_there(self):
         net = torch.nn.Linear(2, 2)

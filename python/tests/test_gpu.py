@@ -156,15 +156,26 @@ def distil(stage):
     return [wanted, eager, losses_beside(engine, repeated, engine.backward, engine.step)]
 
 
-def train_with_graphed_parts(stage):
-    engine = engine_of(nets.fresh(), stage=stage)
-    sample = torch.randn(nets.MICRO, nets.LENGTH, nets.WIDTH, device=engine.device, requires_grad=True)
-    blocks = engine.module.blocks
+def train_with_graphed_parts(changes):
+    """Losses, or what each of two attempts says."""
+    engine = engine_of(nets.fresh(), **changes)
+    nets.record_blocks(engine.module.blocks, engine.device)
+    said = []
+    for _ in range(2):
+        try:
+            return losses_of(engine)
+        except cairn.UsageError as error:
+            said.append(str(error))
+    return said
+
+
+def parts_graphed_too_early():
+    net = nets.fresh().cuda()
+    nets.record_blocks(net.blocks, "cuda")
     try:
-        torch.cuda.make_graphed_callables(tuple(blocks), ((sample,),) * len(blocks))
-        return losses_of(engine)
-    except (cairn.UsageError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}"
+        engine_of(net, stage=1)
+    except cairn.UsageError as error:
+        return str(error)
 
 
 def record_the_engine():
@@ -304,8 +315,14 @@ OPTIMIZERS = {
 class OnGpu(unittest.TestCase):
     def assert_close(self, got, wanted, relative=1e-5):
         self.assertEqual(len(got), len(wanted), got)
+        self.assertIsInstance(got[0], float, got)
         for one, other in zip(got, wanted):
             self.assertTrue(math.isclose(one, other, rel_tol=relative), f"{got} is not near {wanted}")
+
+    def assert_refused(self, said):
+        self.assertEqual(len(said), 2, said)
+        for each in said:
+            self.assertIn("weights of ZeRO stage 3 cannot be part of a CUDA graph", each)
 
     def wanted(self, **options):
         return nets.plain_losses(PASSES, STEPS, device="cuda", **options)
@@ -376,6 +393,14 @@ class OverNccl(OnGpu):
                     self.assert_close(losses, self.wanted())
                     self.assertEqual(sums, wanted_sums)
 
+    def test_parts_of_the_module_as_cuda_graphs(self):
+        for stage in (0, 1, 2):
+            for losses in ranks.run(train_with_graphed_parts, 2, {"stage": stage}):
+                with self.subTest(stage=stage):
+                    self.assert_close(losses, self.wanted())
+        for said in ranks.run(train_with_graphed_parts, 2, {"stage": 3}):
+            self.assert_refused(said)
+
     def test_goes_on_with_another_number_of_ranks(self):
         for before, after in ((2, 1), (1, 2)):
             with self.subTest(ranks=[before, after]), tempfile.TemporaryDirectory() as folder:
@@ -417,12 +442,15 @@ class BesideTheProgram(OnGpu):
                 self.assert_close(repeated, wanted)
 
     def test_parts_of_the_module_as_cuda_graphs(self):
-        for stage in (0, 1, 2):
+        for stage in range(4):  # at stage 3 a single rank keeps its weights whole
             with self.subTest(stage=stage):
-                got = ranks.run(train_with_graphed_parts, 1, stage)[0]
-                self.assertIsInstance(got, list, got)
-                self.assert_close(got, self.wanted())
-        self.assertRegex(ranks.run(train_with_graphed_parts, 1, 3)[0], "UsageError: .*weights of ZeRO stage 3 cannot be part of a CUDA graph")
+                self.assert_close(ranks.run(train_with_graphed_parts, 1, {"stage": stage})[0], self.wanted())
+
+    def test_parts_as_cuda_graphs_where_weights_are_sliced(self):
+        self.assert_refused(ranks.run(train_with_graphed_parts, 1, offloaded(3, optimizer=1, param=1))[0])
+
+    def test_parts_as_cuda_graphs_before_initialize(self):
+        self.assertIn("Call torch.cuda.make_graphed_callables after initialize()", ranks.run(parts_graphed_too_early, 1)[0])
 
     def test_the_engine_s_calls_are_not_recorded(self):
         said, losses = ranks.run(record_the_engine, 1)[0]

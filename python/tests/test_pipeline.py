@@ -3,6 +3,7 @@
 import tempfile
 import unittest
 
+import graphs_on_cpu
 import nets
 import ranks
 import torch
@@ -122,6 +123,23 @@ def refusals():
     return texts
 
 
+def trains_cuda_graphs():
+    """What train_batch() says where every stage has a CUDA graph, and its losses where
+    there is one stage."""
+    stages = cairn.comm.get_world_size()
+    net = made(stages)
+    engine, *_ = cairn.initialize(net, nets.config(1, PASSES))
+    parts = [part for part in net.modules() if isinstance(part, torch.nn.LayerNorm)]
+    nets.record_blocks(parts[-1:], make_graphs=graphs_on_cpu.make_graphed_callables)
+    for part in net.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    try:
+        return [engine.train_batch(batches(step, 0, PASSES)).item() for step in range(STEPS)]
+    except cairn.UsageError as error:
+        return str(error)
+
+
 def fails_in_a_layer():
     def broken(x):
         raise KeyError("mine")
@@ -218,6 +236,12 @@ class Pipelines(unittest.TestCase):
         self.assertEqual(len(texts), len(wanted), texts)
         for text, part in zip(texts, wanted):
             self.assertIn(part, text)
+
+    def test_layers_as_cuda_graphs(self):
+        for one, other in zip(ranks.run(trains_cuda_graphs, 1)[0], plain()):
+            self.assertAlmostEqual(one, other, 4)
+        for said in ranks.run(trains_cuda_graphs, 2):
+            self.assertIn("is a CUDA graph, which keeps the values of one micro batch", said)
 
     def test_a_layer_that_fails(self):
         one, other = ranks.run(fails_in_a_layer, 2)

@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, Optional
 
 import torch
 
+from .._graphed import refuse_between_passes
 from .._library import _core
 from ..data import EngineLoader, RepeatingLoader
 from ..engine import Engine
@@ -64,6 +65,8 @@ class PipelineEngine(Engine):
         all, on every rank."""
         if not self.module.training:
             raise _core.UsageError("train_batch() while evaluating; call engine.train() first")
+        if self.num_stages > 1:
+            refuse_between_passes(self.module)
         next_batch = self._next_of(self._batches_of(data_iter))
         self.optimizer.push()
         skipped = self.skipped_steps
