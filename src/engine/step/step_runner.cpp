@@ -41,6 +41,9 @@ void StepRunner::begin_forward() {
 }
 
 void StepRunner::enter_forward() {
+  if (trained_.gatherer) {
+    trained_.gatherer->rethrow(); // of operators since the last pass
+  }
   in_forward_ = true;
   fp8_.look();
   if (training_ && progress_.since_update == 0) {

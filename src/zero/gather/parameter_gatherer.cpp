@@ -102,16 +102,20 @@ std::exception_ptr ParameterGatherer::failure_of(int parameter) const {
 
 /// Throws if the operator is recorded for a CUDA graph, whose repetitions would
 /// read the weights where they are no longer.
-void ParameterGatherer::refuse_recording(int parameter) const {
+void ParameterGatherer::refuse_recording(int parameter) {
   const at::Device device = parameters_.parameters().at(0).device();
-  if (device.is_cuda() && kernels::cuda::is_recording(device.index())) {
-    throw UsageError(
+  if (!device.is_cuda() || !kernels::cuda::is_recording(device.index())) {
+    return;
+  }
+  if (!recorded_) {
+    recorded_ = std::make_exception_ptr(UsageError(
         {.what = "weights of ZeRO stage 3 cannot be part of a CUDA graph: each "
                  "pass has them at other addresses",
          .where = layout_.parameters()[parameter].name,
-         .remedy = "record what uses no weights of the model, or take stage 0, "
-                   "1 or 2"});
+         .remedy = "make the engine again, and record what uses no weights of "
+                   "the model, or take stage 0, 1 or 2"}));
   }
+  std::rethrow_exception(recorded_);
 }
 
 void ParameterGatherer::use(int bucket, int parameter) {
@@ -270,6 +274,9 @@ void ParameterGatherer::rethrow() {
   const std::lock_guard lock(mutex_);
   if (failure_) {
     std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  if (recorded_) {
+    std::rethrow_exception(recorded_);
   }
 }
 

@@ -48,7 +48,8 @@ class ParameterGatherer final : UseListener {
   void unpin(int bucket);
 
   /// Throws an error that occurred while an operator ran: libtorch swallows it
-  /// there.
+  /// there. That parameters were recorded for a CUDA graph it throws every
+  /// time: nobody sees the graph when it reads them where they no longer are.
   void rethrow();
 
   /// Begins to compare what the ranks have gathered; every rank calls it.
@@ -71,7 +72,7 @@ class ParameterGatherer final : UseListener {
   void after_use(int bucket) noexcept override;
 
   UseTrace& trace() { return traces_[static_cast<int>(mode_)]; }
-  void refuse_recording(int parameter) const;
+  void refuse_recording(int parameter);
   void use(int bucket, int parameter);
   std::exception_ptr failure_of(int parameter) const;
   void begin(int bucket, int parameter, bool exact = false);
@@ -94,7 +95,8 @@ class ParameterGatherer final : UseListener {
   Counts counts_;
   GatherOrder order_;
   std::exception_ptr failure_;
-  OperatorObserver observer_; ///< last: it calls the members above
+  std::exception_ptr recorded_; ///< why a CUDA graph was refused
+  OperatorObserver observer_;   ///< last: it calls the members above
 };
 
 } // namespace cairn::zero
