@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 namespace cairn::plan {
 namespace {
@@ -52,6 +53,18 @@ std::optional<Cluster> gpu_machine(std::string_view driver_name) {
   return std::nullopt;
 }
 
+std::optional<Cluster> gpu_machine_here(std::string_view driver_name) {
+  std::optional<Cluster> cluster = gpu_machine(driver_name);
+  if (cluster) {
+    const CpuInfo cpu = CpuInfo::detect();
+    cluster->host.memory_bytes = static_cast<double>(cpu.memory_bytes);
+    if (cluster->host.nvme_bytes > 0) {
+      cluster->host.nvme_bytes = std::numeric_limits<double>::infinity();
+    }
+  }
+  return cluster;
+}
+
 Cluster cpu_machine(std::int64_t ranks) {
   const CpuInfo cpu = CpuInfo::detect();
   const auto share = static_cast<double>(ranks);
@@ -90,7 +103,7 @@ Cluster cpu_machine(std::int64_t ranks) {
 std::optional<Cluster> this_machine(std::int64_t ranks) {
   const std::vector<std::string> gpus = gpus_here();
   if (!gpus.empty()) {
-    std::optional<Cluster> cluster = gpu_machine(gpus.front());
+    std::optional<Cluster> cluster = gpu_machine_here(gpus.front());
     if (cluster) {
       cluster->gpus_per_node = static_cast<std::int64_t>(gpus.size());
     }

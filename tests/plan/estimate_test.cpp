@@ -338,6 +338,9 @@ TEST(PlanEstimate, OfThisMachineIsInTheTypesOfTheTraining) {
   ASSERT_TRUE(gpus);
   EXPECT_EQ(gpus->gpu.name, "A100-80GB");
   EXPECT_FALSE(gpu_machine("NVIDIA T4"));
+  EXPECT_EQ(
+      gpu_machine_here("NVIDIA A100-SXM4-80GB")->host.memory_bytes,
+      cpu.host.memory_bytes);
   gpus->gpu.flops_32bit = 0;
   EXPECT_THAT(
       cairn::error_text([&] { estimate(training, layout, *gpus); }),

@@ -133,6 +133,10 @@ Cluster find_cluster(const std::string& name_or_file);
 /// a cluster that comes with Cairn and has them; unset if none has.
 std::optional<Cluster> gpu_machine(std::string_view driver_name);
 
+/// gpu_machine() with the memory of the host that this process runs on. Disks,
+/// if the cluster has them, have room for whatever is offloaded.
+std::optional<Cluster> gpu_machine_here(std::string_view driver_name);
+
 /// This machine's CPU as a cluster whose `ranks` share its cores and memory.
 /// Its speed is an assumption after the cores' instructions.
 Cluster cpu_machine(std::int64_t ranks);

@@ -141,7 +141,7 @@ std::optional<plan::Cluster> machine_of(
     const distributed::Environment& environment) {
   const CudaReport cuda = cuda_report();
   return cuda.devices.empty() ? plan::cpu_machine(environment.local_world_size)
-                              : plan::gpu_machine(cuda.devices.front());
+                              : plan::gpu_machine_here(cuda.devices.front());
 }
 
 /// Gives a training that keeps checkpoints a log beside them, with a line

@@ -34,7 +34,7 @@ RunPrediction predict_run(
   const at::Device device(world.device_name());
   if (device.is_cuda()) {
     const std::string name = engine::hardware_name(device);
-    const auto machine = plan::gpu_machine(name);
+    const auto machine = plan::gpu_machine_here(name);
     if (!machine) {
       prediction.why_not = fmt::format("there is no description of a {}", name);
       return prediction;
