@@ -3,7 +3,7 @@ option(CAIRN_TESTS "Build the tests" ON)
 # `pip install .` builds the GPU parts where tools/setup.sh does: as CAIRN_GPU says, or where a
 # GPU is. Others say what they want.
 set(_gpu OFF)
-if(SKBUILD AND DEFINED ENV{CAIRN_GPU})
+if(SKBUILD AND NOT "$ENV{CAIRN_GPU}" STREQUAL "")
   string(COMPARE NOTEQUAL "$ENV{CAIRN_GPU}" "0" _gpu)
 elseif(SKBUILD AND EXISTS /dev/nvidiactl)
   set(_gpu ON)

@@ -57,7 +57,7 @@ def busy_time(events):
 def time_alone(events, name_of):
     """By name, the time in which events of that name ran and none of another."""
     changes = sorted(
-        change for begin, duration, name in events
+        change for begin, duration, name in events if duration > 0
         for change in ((begin, 1, name_of(name)), (begin + duration, -1, name_of(name))))
     running, alone, before = collections.Counter(), collections.Counter(), 0
     for at, change, name in changes:

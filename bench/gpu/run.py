@@ -197,11 +197,15 @@ class GpuMeter:
             except OSError:
                 pass  # the figures have no clock
 
-    def medians(self):
-        """(MHz, W) while the GPU was busy; none where they were not read. Ends the reading."""
+    def stop(self):
         if self.process:
             self.process.terminate()
             self.process.wait()
+            self.process = None
+
+    def medians(self):
+        """(MHz, W) while the GPU was busy; none where they were not read. Ends the reading."""
+        self.stop()
         self.lines.seek(0)
         return busy_medians(self.lines.read())
 
@@ -356,9 +360,10 @@ def measure(options):
                     megahertz, watts = meter.medians()
                     figure = figure._replace(megahertz=megahertz, watts=watts)
                 except (OSError, RuntimeError, LookupError, ValueError, AttributeError) as error:
-                    meter.medians()
                     print(f"{row}, {name}: {error}", file=sys.stderr, flush=True)
                     continue
+                finally:
+                    meter.stop()
                 figures[row][name].append(figure)
                 write_results(options, figures)
                 print(f"{row}, {name}: {figure.tokens_per_second:.0f} tokens/s", file=sys.stderr, flush=True)

@@ -97,6 +97,9 @@ struct Executor::State {
     }
     Schedule schedule = make(module.stages(), micro_batches);
     check(schedule);
+    if (module.announce() == Announce::each_message) {
+      schedule = with_late_messages(schedule);
+    }
     if (static_cast<int>(schedule.stages.size()) != module.stages()) {
       throw UsageError(
           {.what = "a schedule for another number of stages",

@@ -1,29 +1,17 @@
 #include "pipeline/internal/timeline.h"
 
+#include "pipeline/pass_of.h"
+
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace cairn::pipeline {
 namespace {
 
 using Kind = Pass::Kind;
-
-std::optional<Kind> pass_of(Op op) {
-  switch (op) {
-    case Op::forward:
-      return Kind::forward;
-    case Op::backward:
-      return Kind::backward;
-    case Op::weight_gradients:
-      return Kind::weights;
-    default:
-      return std::nullopt;
-  }
-}
 
 void check_cost(double cost, const char* what) {
   if (!(cost >= 0) || !std::isfinite(cost)) {

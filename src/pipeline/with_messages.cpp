@@ -1,3 +1,5 @@
+#include "pipeline/pass_of.h"
+
 #include <cairn/base/error.h>
 #include <cairn/pipeline/schedule.h>
 #include <fmt/format.h>
@@ -225,8 +227,8 @@ void deliver(std::vector<StageWriter>& writers, const Transfer& transfer) {
 /// in one order for all stages, so that even a sender that blocks until it is
 /// heard waits for nobody in a circle. An activation is asked for before the
 /// backward pass that its receiver makes in the same round, and so arrives
-/// beside that pass.
-void run_round(std::vector<StageWriter>& writers) {
+/// beside that pass, unless `late`.
+void run_round(std::vector<StageWriter>& writers, bool late) {
   std::vector<std::size_t> ready;
   std::vector<bool> goes_backward(writers.size());
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {
@@ -247,7 +249,7 @@ void run_round(std::vector<StageWriter>& writers) {
     if (!transfer) {
       continue;
     }
-    if (transfer->of_forward() && transfer->to > stage &&
+    if (!late && transfer->of_forward() && transfer->to > stage &&
         goes_backward[transfer->to]) {
       deliver(writers, *transfer);
     } else {
@@ -263,19 +265,9 @@ void run_round(std::vector<StageWriter>& writers) {
   }
 }
 
-} // namespace
-
-Schedule with_messages(
-    std::string name,
-    int micro_batches,
-    const Orders& orders,
-    int chunks) {
-  Schedule schedule{
-      .name = std::move(name),
-      .micro_batches = micro_batches,
-      .chunks = chunks,
-      .trains = has_any(orders, Pass::Kind::backward),
-      .splits_backward = has_any(orders, Pass::Kind::weights)};
+Schedule complete(Schedule schedule, const Orders& orders, bool late) {
+  schedule.trains = has_any(orders, Pass::Kind::backward);
+  schedule.splits_backward = has_any(orders, Pass::Kind::weights);
   check_passes(schedule, orders);
   std::vector<StageWriter> writers;
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
@@ -283,13 +275,50 @@ Schedule with_messages(
   }
   const auto done = [](const StageWriter& writer) { return writer.done(); };
   while (!std::all_of(writers.begin(), writers.end(), done)) {
-    run_round(writers);
+    run_round(writers, late);
   }
   for (StageWriter& writer : writers) {
     schedule.buffers.push_back(writer.buffers());
     schedule.stages.push_back(writer.finish());
   }
   return schedule;
+}
+
+Orders passes_of(const Schedule& schedule) {
+  Orders orders;
+  for (const std::vector<Instruction>& program : schedule.stages) {
+    auto& order = orders.emplace_back();
+    for (const Instruction& each : program) {
+      if (const auto kind = pass_of(each.op)) {
+        order.push_back({*kind, each.micro_batch, each.chunk});
+      }
+    }
+  }
+  return orders;
+}
+
+} // namespace
+
+Schedule with_messages(
+    std::string name,
+    int micro_batches,
+    const Orders& orders,
+    int chunks) {
+  return complete(
+      {.name = std::move(name),
+       .micro_batches = micro_batches,
+       .chunks = chunks},
+      orders,
+      /*late=*/false);
+}
+
+Schedule with_late_messages(const Schedule& schedule) {
+  return complete(
+      {.name = schedule.name,
+       .micro_batches = schedule.micro_batches,
+       .chunks = schedule.chunks},
+      passes_of(schedule),
+      /*late=*/true);
 }
 
 } // namespace cairn::pipeline

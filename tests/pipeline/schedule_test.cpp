@@ -156,6 +156,26 @@ TEST(Schedule, ActivationsAreAskedForBeforeABackwardPass) {
           Pair(backward, 3)));
 }
 
+TEST(Schedule, LateMessagesComeBehindThePassesOfTheirTime) {
+  using enum Op;
+  const Schedule early = one_forward_one_backward(2, 4);
+  const Schedule late = with_late_messages(early);
+  EXPECT_EQ(describe(late), describe(early));
+  EXPECT_NE(late, early);
+  const auto& program = late.stages[1];
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    // The first two arrive before the first backward pass.
+    if (program[i].op == receive_activation && program[i].micro_batch > 1) {
+      EXPECT_EQ(program[i - 1].op, send_gradient);
+    }
+  }
+  for (int stages = 2; stages <= 8; ++stages) {
+    check(with_late_messages(zero_bubble_h1(stages, 2 * stages)));
+    check(with_late_messages(interleaved(stages, 2 * stages, 2)));
+    check(with_late_messages(inference(stages, 5)));
+  }
+}
+
 TEST(Schedule, IsDrawnForPeople) {
   EXPECT_EQ(
       describe(one_forward_one_backward(4, 8)),

@@ -51,7 +51,8 @@ struct InitializeOptions {
   /// Between several GPUs the host then need not wait in every update to hear
   /// whether another rank has gradients that came after the rest. Nested
   /// checkpoints whose depth changes break it, as do layers that the first
-  /// update leaves out and later ones do not: UsageError.
+  /// update leaves out and later ones do not: UsageError on the rank that has
+  /// such a gradient; the others end with the job, or by their next timeout.
   bool same_use_in_all_passes = false;
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a

@@ -113,6 +113,11 @@ Schedule with_messages(
     const std::vector<std::vector<Pass>>& orders,
     int chunks = 1);
 
+/// The same passes, and every message asked for when it has been sent. For
+/// receivers that wait until a message is announced: beside a pass that they
+/// have not queued yet, nothing could arrive.
+Schedule with_late_messages(const Schedule& schedule);
+
 /// A chart for people: one line per stage, one column per pass, as if all
 /// passes took the same time.
 std::string describe(const Schedule& schedule);

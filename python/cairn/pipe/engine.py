@@ -63,6 +63,7 @@ class PipelineEngine(Engine):
         An item is (inputs, labels), each a tensor or a tuple. Only the first and the last
         stage take items; copies of the model take their own. Returns the mean loss of
         all, on every rank."""
+        self._refuse_recording("engine.train_batch()")
         if not self.module.training:
             raise _core.UsageError("train_batch() while evaluating; call engine.train() first")
         if self.num_stages > 1:
@@ -88,6 +89,7 @@ class PipelineEngine(Engine):
         without gradients and in evaluation mode."""
         if return_logits or not compute_loss or reduce_output != "avg" or not bcast_loss:
             raise _core.UsageError("eval_batch() of a pipeline returns the mean loss on every rank; leave the other options out")
+        self._refuse_recording("engine.eval_batch()")
         was = self.module.training
         self.eval()
         try:

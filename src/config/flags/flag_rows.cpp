@@ -85,7 +85,7 @@ constexpr Flag training[] = {
     {"--exit-duration-in-mins", to<&F::training, &TrainingFlags::exit_duration_in_mins>, pretrain, "Save and stop after so many minutes.", at_least(0)},
     {"--exit-signal-handler", to<&F::training, &TrainingFlags::exit_signal_handler>, pretrain, "Save and stop on SIGTERM and Ctrl-C."},
     {"--seed", to<&F::training, &TrainingFlags::seed>, pretrain | generate | finetune, "Seed of all randomness.", at_least(0)},
-    {"--cuda-graph-impl", to<&F::training, &TrainingFlags::cuda_graphs>, pretrain, "Record the passes of a micro batch and the update as CUDA graphs (local): on GPUs, ZeRO stages 0 to 2, bf16."},
+    {"--cuda-graph-impl", to<&F::training, &TrainingFlags::cuda_graphs>, pretrain, "Record the passes of a micro batch and the update as CUDA graphs (local): on GPUs, ZeRO stages 0 to 2, bf16 or fp32."},
     {"--enable-cuda-graph", to<&F::training, &TrainingFlags::enable_cuda_graph>, pretrain, "The same as --cuda-graph-impl local."},
     {"--cuda-graph-warmup-steps", to<&F::training, &TrainingFlags::cuda_graph_warmup_steps>, pretrain, "Steps before it is recorded.", at_least(1)},
     {"--deterministic", to<&F::training, &TrainingFlags::deterministic>, pretrain | finetune, "Bit-equal results from run to run.", also("--deterministic-mode")},

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include <array>
+#include <exception>
 #include <utility>
 
 namespace cairn::pretrain {
@@ -60,6 +61,18 @@ StopConditions::~StopConditions() {
     for (const int signal : stopping_signals) {
       set_handler(signal, SIG_DFL);
     }
+  }
+  if (answer_ && !answer_->is_there()) {
+    // The GPU may still write it, and after a failure nobody may wait for that.
+    new at::Tensor(answer_->value); // NOLINT: kept for ever
+  }
+}
+
+bool StopConditions::Answer::is_there() const {
+  try {
+    return arrived.query();
+  } catch (const std::exception&) {
+    return false; // the GPU has failed
   }
 }
 

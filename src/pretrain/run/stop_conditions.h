@@ -35,6 +35,8 @@ class StopConditions {
  private:
   /// The answer of all ranks, on its way to the host.
   struct Answer {
+    bool is_there() const;
+
     at::Tensor value; ///< in page-locked memory
     c10::Event arrived;
   };

@@ -221,7 +221,7 @@ class GradientReducer {
   /// The place of this pass's kind in Parameter::uses.
   std::size_t kind() const { return last_ ? 1 : 0; }
   void learn_uses();
-  void refuse_latecomers() const;
+  void refuse_latecomers(bool recorded) const;
   at::Tensor late_sum(int bucket);
   void forget();
   void reset_pass();

@@ -352,18 +352,18 @@ void GradientReducer::learn_uses() {
 
 /// Where there is no second round: all ranks would have to agree on it while a
 /// recorded pass runs, or before every update.
-void GradientReducer::refuse_latecomers() const {
+void GradientReducer::refuse_latecomers(bool recorded) const {
   for (std::size_t b = 0; b < states_.size(); ++b) {
     if (states_[b].latecomers.defined()) {
       const int first = layout_->buckets()[b].members.front().parameter;
       throw UsageError(
-          {.what = is_recorded()
+          {.what = recorded
                ? "gradients of a pass that is recorded as a CUDA graph came "
                  "after their bucket was sent"
                : "gradients came after their bucket was sent, though passes "
                  "were said to use all parameters equally often",
            .where = layout_->parameters()[first].name,
-           .remedy = is_recorded()
+           .remedy = recorded
                ? "use every parameter equally often in all passes, or do "
                  "without CUDA graphs"
                : "leave .same_use_in_all_passes out"});
@@ -610,8 +610,9 @@ void GradientReducer::end() {
     launch_ready(true);
   }
   learn_uses();
-  if (is_recorded() || !may_have_latecomers()) {
-    refuse_latecomers();
+  const bool recorded = is_recorded();
+  if (recorded || !may_have_latecomers()) {
+    refuse_latecomers(recorded);
   }
 }
 
