@@ -16,7 +16,7 @@ namespace {
 
 std::optional<Estimate> estimate_if_possible(
     const Training& training,
-    RunLayout layout, // NOLINT(performance-unnecessary-value-param)
+    const RunLayout& layout,
     const Cluster& cluster) {
   try {
     return estimate(training, layout, cluster);
@@ -29,15 +29,16 @@ std::optional<Estimate> estimate_if_possible(
 /// and all of it where that does not suffice. The GPU updates it.
 std::optional<Estimate> estimate_partly(
     const Training& training,
-    RunLayout layout,
+    const RunLayout& layout,
     const Cluster& cluster) {
-  layout.update_on_gpu = true;
+  RunLayout run = layout;
+  run.update_on_gpu = true;
   try {
-    const auto part = least_offloaded(layout, [&](const RunLayout& each) {
+    const auto part = least_offloaded(run, [&](const RunLayout& each) {
       return estimate(training, each, cluster);
     });
-    layout.offloaded = part.value_or(1);
-    return estimate(training, layout, cluster);
+    run.offloaded = part.value_or(1);
+    return estimate(training, run, cluster);
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -47,25 +48,26 @@ std::optional<Estimate> estimate_partly(
 /// rest of it on the disk. The GPU updates it.
 std::optional<Estimate> estimate_on_host_and_disk(
     const Training& training,
-    RunLayout layout,
+    const RunLayout& layout,
     const Cluster& cluster) {
-  layout.update_on_gpu = true;
-  layout.optimizer = Place::nvme;
+  RunLayout run = layout;
+  run.update_on_gpu = true;
+  run.optimizer = Place::nvme;
   try {
-    const Estimate on_disk = estimate(training, layout, cluster);
+    const Estimate on_disk = estimate(training, run, cluster);
     constexpr double steps = 100;
     const double part =
         (usable_bytes(cluster.host) - on_disk.host_bytes) / on_disk.nvme_bytes;
-    layout.offloaded_to_host =
+    run.offloaded_to_host =
         std::clamp(std::floor(part * steps) / steps, 0.0, 1.0);
-    return estimate(training, layout, cluster);
+    return estimate(training, run, cluster);
   } catch (const ConfigError&) {
     return std::nullopt;
   }
 }
 
 using EstimateAs =
-    std::optional<Estimate>(const Training&, RunLayout, const Cluster&);
+    std::optional<Estimate>(const Training&, const RunLayout&, const Cluster&);
 using Estimating = std::function<std::optional<Estimate>(const Training&)>;
 
 double largest_that_fits(
@@ -126,6 +128,9 @@ std::vector<StageChoice> stage_choices(
   RunLayout run = layout;
   run.optimizer = Place::device;
   run.parameters = Place::device;
+  // Each choice says itself how much of the optimizer is where.
+  run.offloaded = 1;
+  run.offloaded_to_host = 0;
   for (run.zero_stage = 0; run.zero_stage <= 3; ++run.zero_stage) {
     add("ZeRO " + std::to_string(run.zero_stage), run);
   }

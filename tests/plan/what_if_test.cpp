@@ -179,6 +179,30 @@ TEST(PlanWhatIf, ADiskHasTheStatesThatTheHostHasNoRoomFor) {
   EXPECT_EQ(choice(100e9, 1e9).estimate->nvme_bytes, 0);
 }
 
+TEST(PlanWhatIf, ChoicesOfStagesDoNotDependOnWhatTheLayoutOffloads) {
+  Training training = gpt(36, 4096, 32);
+  training.states = {.parameter = 2, .gradient = 2, .master = 2, .moments = 4};
+  Cluster machine = find_cluster("h200");
+  machine.host.memory_bytes = 20e9 / 0.93;
+  machine.host.nvme_bytes = 100e9;
+  RunLayout layout{.gpus = 1, .micro_batch = 1, .global_batch = 1};
+  const auto plain = stage_choices(training, layout, machine);
+  layout.optimizer = Place::nvme;
+  layout.offloaded = 0.5;
+  layout.offloaded_to_host = 0.3; // the JSON's cpu_ratio
+  const auto choices = stage_choices(training, layout, machine);
+  ASSERT_EQ(choices.size(), plain.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    SCOPED_TRACE(choices[i].name);
+    ASSERT_TRUE(choices[i].estimate && plain[i].estimate);
+    const Estimate& each = *choices[i].estimate;
+    EXPECT_EQ(each.host_bytes, plain[i].estimate->host_bytes);
+    EXPECT_EQ(each.nvme_bytes, plain[i].estimate->nvme_bytes);
+    EXPECT_EQ(each.time.offload, plain[i].estimate->time.offload);
+    EXPECT_EQ(choices[i].largest, plain[i].largest);
+  }
+}
+
 TEST(PlanWhatIf, CurvesGoToAsManyGpusAsAskedFor) {
   const Training training = gpt(36, 4096, 32);
   const auto points = scaling(training, pipelined(), selene(), 100'000);
