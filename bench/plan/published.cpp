@@ -65,6 +65,7 @@ Program program_from(const Json& json, StateBytes& states) {
   states.master = json.value("master_bytes", states.master);
   states.moments = json.value("moments_bytes", states.moments);
   return {
+      .is_cairn = json.value("is_cairn", false),
       .elementwise = kind == "pieces" ? Program::Elementwise::pieces
           : kind == "eager"           ? Program::Elementwise::eager
           : kind == "fused"           ? Program::Elementwise::fused

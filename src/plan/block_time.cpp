@@ -16,8 +16,7 @@ double passes_of(
     const Program& program,
     const Gpu& gpu,
     const Constants& constants) {
-  const bool is_cairn = program.loss != Program::Loss::whole;
-  if (is_cairn && gpu.measured.passes > 0) {
+  if (program.is_cairn && gpu.measured.passes > 0) {
     return gpu.measured.passes;
   }
   switch (program.elementwise) {
@@ -30,7 +29,7 @@ double passes_of(
     case Program::Elementwise::compiled:
       break;
   }
-  return is_cairn ? constants.cairn : constants.compiled;
+  return program.is_cairn ? constants.cairn : constants.compiled;
 }
 
 /// Kernels in the forward pass of a block.
@@ -46,6 +45,15 @@ double kernels_of(Program::Elementwise kind) {
       break;
   }
   return 14;
+}
+
+/// Seconds of attention at the speeds of its passes.
+PieceTime attention_time(double operations, double forward, double backward) {
+  constexpr double again = 2.5; // backward computes the scores again
+  PieceTime time;
+  time.forward.attention = operations / forward;
+  time.backward.attention = again * operations / backward;
+  return time;
 }
 
 } // namespace
@@ -107,52 +115,58 @@ double BlockTime::traffic(double bytes, double tensor) const {
                      : speed_at(curve, tensor > 0 ? tensor : bytes));
 }
 
+double BlockTime::share_of(AttentionKind kind) const {
+  return kind.placed ? constants_.placed_share : 1;
+}
+
 PieceTime BlockTime::fused_attention(
     double operations,
     double keys,
     AttentionKind kind) const {
-  const bool causal = kind.causal;
-  const double placed = kind.placed ? constants_.placed_share : 1;
-  const auto seconds = [](double forward, double backward) {
-    PieceTime time;
-    time.forward.attention = forward;
-    time.backward.attention = backward;
-    return time;
-  };
-  constexpr double again = 2.5; // backward computes the scores again
+  if (const auto measured = measured_attention(operations, keys, kind)) {
+    return *measured;
+  }
+  if (training_.program.attention != Program::Attention::fast) {
+    const double speed = flops_ * constants_.flash_share;
+    return attention_time(operations, speed, speed);
+  }
+  // Each score has an exponential, however few products it comes from: small
+  // heads wait for them.
+  constexpr double enough = 128;
   const auto head = static_cast<double>(training_.model.head_size);
-  const bool fast = training_.program.attention == Program::Attention::fast;
-  if (const auto& curves = gpu_.measured.attention_16bit;
-      curves && value_bytes_ <= 2 && fast) {
-    const std::array<double, 2> sizes{keys, head};
-    const double part = gpu_.measured.sustained * placed;
-    return seconds(
-        operations /
-            (part *
-             speed_at(
-                 causal ? curves->causal_forward : curves->forward,
-                 sizes)),
-        again * operations /
-            (part *
-             speed_at(
-                 causal ? curves->causal_backward : curves->backward,
-                 sizes)));
+  const double speed = flops_ * constants_.fast_share * share_of(kind) *
+      std::min(1.0, head / enough);
+  return attention_time(operations, speed, speed);
+}
+
+std::optional<PieceTime> BlockTime::measured_attention(
+    double operations,
+    double keys,
+    AttentionKind kind) const {
+  if (value_bytes_ > 2) {
+    const std::vector<SpeedAt>& curve = gpu_.measured.attention;
+    if (curve.empty()) {
+      return std::nullopt;
+    }
+    const double speed = speed_at(curve, operations);
+    return attention_time(operations, speed, speed);
   }
-  double forward = 0;
-  if (const std::vector<SpeedAt>& curve = gpu_.measured.attention;
-      !curve.empty()) {
-    forward = operations / speed_at(curve, operations);
-  } else if (!fast) {
-    forward = operations / (flops_ * constants_.flash_share);
-  } else {
-    // Each score has an exponential, however few products it comes from: small
-    // heads wait for them.
-    constexpr double enough = 128;
-    forward = operations /
-        (flops_ * constants_.fast_share * placed *
-         std::min(1.0, head / enough));
+  const auto& curves = gpu_.measured.attention_16bit;
+  if (!curves || training_.program.attention != Program::Attention::fast) {
+    return std::nullopt;
   }
-  return seconds(forward, again * forward);
+  const std::array<double, 2> sizes{
+      keys,
+      static_cast<double>(training_.model.head_size)};
+  const SpeedGrid& forward =
+      kind.causal ? curves->causal_forward : curves->forward;
+  const SpeedGrid& backward =
+      kind.causal ? curves->causal_backward : curves->backward;
+  const double share = gpu_.measured.sustained * share_of(kind);
+  return attention_time(
+      operations,
+      share * speed_at(forward, sizes),
+      share * speed_at(backward, sizes));
 }
 
 double BlockTime::alignment(double m, double n, double k) const {

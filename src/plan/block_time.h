@@ -71,9 +71,16 @@ class BlockTime {
 
  private:
   double alignment(double m, double n, double k) const;
+  /// Part of the speed of plain attention that attention of this kind has.
+  double share_of(AttentionKind kind) const;
   /// Seconds of attention's operations where scores stay in registers.
   PieceTime fused_attention(double operations, double keys, AttentionKind kind)
       const;
+  /// The same from the speeds that were measured; unset where none were.
+  std::optional<PieceTime> measured_attention(
+      double operations,
+      double keys,
+      AttentionKind kind) const;
   /// Seconds of a layer from k values to n, for m tokens.
   ProductTime product(double m, double n, double k, bool eight_bit) const;
   /// The same from the speeds that were measured; unset where none were.

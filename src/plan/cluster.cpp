@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <utility>
 
 namespace cairn::plan {
 namespace {

@@ -43,6 +43,7 @@ Program program_of(const Config& config) {
   const config::ZeroConfig& zero = config.deepspeed.zero;
   const bool said = config.given.contains("zero_optimization.overlap_comm");
   Program program{
+      .is_cairn = true,
       .overlaps_gradients = !said || zero.overlap_comm.value_or(true),
       .overlaps_gathers = zero.prefetch_bucket_size > 0,
       .gathers_ahead = config.flags.distributed.overlap_param_gather,

@@ -299,8 +299,8 @@ class StageCounter {
     const double attentions = block >= d.layers ? 2 : 1;
     const double norms = 1 + attentions;
     const double value = training_.value_bytes;
-    double token = 0;                                     // bytes
-    if (training_.program.loss != Program::Loss::whole) { // Cairn's own
+    double token = 0; // bytes
+    if (training_.program.is_cairn) {
       // In fp32: a mean and a variance of each norm, the sum of each softmax.
       constexpr double number = 4;
       token += norms * 2 * number * whole +

@@ -198,19 +198,15 @@ TEST(PlanEstimate, ALongRunKeepsAPartOfTheSpeedsThatWereMeasured) {
 }
 
 TEST(PlanEstimate, MeasuredPassesAreThoseOfCairnAlone) {
-  const auto elementwise = [](Program::Loss loss, double passes) {
+  const auto elementwise = [](bool is_cairn, double passes) {
     Cluster machine = measured_gpu();
     machine.gpu.measured.passes = passes;
     Training training = billion_7();
-    training.program.loss = loss;
+    training.program.is_cairn = is_cairn;
     return estimate(training, data_parallel(1), machine).time.elementwise;
   };
-  EXPECT_GT(
-      elementwise(Program::Loss::chunks, 2),
-      1.5 * elementwise(Program::Loss::chunks, 1));
-  EXPECT_EQ(
-      elementwise(Program::Loss::whole, 2),
-      elementwise(Program::Loss::whole, 1));
+  EXPECT_GT(elementwise(true, 2), 1.5 * elementwise(true, 1));
+  EXPECT_EQ(elementwise(false, 2), elementwise(false, 1));
 }
 
 TEST(PlanEstimate, AttentionThatAddsPositionsToScoresHasAKernelOfItsOwn) {

@@ -44,21 +44,23 @@ struct AttentionSpeeds {
 
 /// Speeds that were measured on a machine. They stand in for its data sheet.
 struct MeasuredSpeeds {
-  /// Operations a second of matrix products, by the operations of one product,
-  /// and of fused attention, by those of one call: of values of 32 bits.
+  /// Operations a second of matrix products of 32-bit values, by the operations
+  /// of one product.
   std::vector<SpeedAt> products;
+  /// Operations a second of fused attention of 32-bit values, by the operations
+  /// of one call.
   std::vector<SpeedAt> attention;
-  /// Those of 16 bits, and of products in 8 bits.
-  std::optional<ProductSpeeds> products_16bit{};
-  std::optional<ProductSpeeds> products_8bit{};
-  std::optional<AttentionSpeeds> attention_16bit{};
-  /// Part of those of 16 and 8 bits that is left in a long run: the GPU's clock
-  /// falls when it is warm and has to share its power with the memory.
+  std::optional<ProductSpeeds> products_16bit{};    ///< of 16-bit values
+  std::optional<ProductSpeeds> products_8bit{};     ///< of 8-bit values
+  std::optional<AttentionSpeeds> attention_16bit{}; ///< of 16-bit values
+  /// Part of the speeds of 16-bit and 8-bit values that is left in a long run:
+  /// the GPU's clock falls when it is warm and has to share its power with the
+  /// memory.
   double sustained = 1;
   /// Bytes a second that are read and written, by the bytes of a tensor.
   std::vector<SpeedAt> traffic;
   /// Passes over memory of the element-wise operators of Cairn, in units of the
-  /// least that is possible; 0: those that were fitted.
+  /// least that is possible; 0: that of constants.h.
   double passes = 0;
   /// Seconds that an operator takes however little it does, where the processor
   /// that computes is the one that calls it.

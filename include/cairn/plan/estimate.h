@@ -18,6 +18,8 @@ enum class Place { device, cpu, nvme };
 /// How a program executes a model, as far as time and memory depend on it.
 /// Cairn's own values are the defaults; the published tables come from others.
 struct Program {
+  /// True if it is Cairn.
+  bool is_cairn = true;
   /// How element-wise operations are compiled: GELU and softmax as several
   /// operations each, as of old; one kernel for each, as in PyTorch; the usual
   /// ones fused, as in Megatron; or all that can be.
