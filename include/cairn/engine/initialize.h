@@ -47,12 +47,12 @@ struct InitializeOptions {
   /// DeepSpeed's `mpu` is for.
   std::optional<distributed::ParallelGroups> parallel_groups{};
   /// The program's promise that after the first update no pass uses a parameter
-  /// more often than passes before did, as PyTorch's `static_graph` has it.
-  /// Between several GPUs the host then need not wait in every update to hear
-  /// whether another rank has gradients that came after the rest. Nested
-  /// checkpoints whose depth changes break it, as do layers that the first
-  /// update leaves out and later ones do not: UsageError on the rank that has
-  /// such a gradient; the others end with the job, or by their next timeout.
+  /// more often than passes before did, as PyTorch's `static_graph` has it: the
+  /// host need not wait in every update to hear whether a rank has gradients
+  /// that came after the rest. Nested checkpoints whose depth changes break it,
+  /// as do layers that the first update leaves out and later ones do not:
+  /// UsageError on the rank that has such a gradient; the others end with the
+  /// job, or by their next timeout.
   bool same_use_in_all_passes = false;
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a
