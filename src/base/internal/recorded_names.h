@@ -1,6 +1,6 @@
 #pragma once
 
-namespace cairn::base {
+namespace cairn::inline base {
 
 // Names that libtorch's profiler sees, by which profiles tell work apart.
 
