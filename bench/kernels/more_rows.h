@@ -9,7 +9,7 @@ namespace cairn::bench {
 void step_kernels(const ShareTable& table);
 /// Passes whose results are matrices of fp8.
 void fp8_kernels(const ShareTable& table);
-/// What is around the products of experts.
+/// Kernels that choose experts, and gather, sort and mix their rows.
 void expert_kernels(const ShareTable& table);
 
 } // namespace cairn::bench

@@ -72,8 +72,8 @@ double passes_of(
   constexpr double value = 2; // bytes
   const double tensor = value *
       static_cast<double>(sizes.samples * sizes.sequence * sizes.hidden);
-  // Of tensors as wide as the residual stream: two norms and two sums, heads
-  // turned round, and GELU; backward moves twice as much.
+  // The forward pass reads and writes so many tensors as wide as the residual
+  // stream in two norms, two sums, heads and GELU; backward twice as many.
   constexpr double forward = 2 * (2 + 3) + 2 * 3 + 2 * 4;
   return seconds.rest() * plan::speed_at(traffic, tensor) /
       (3 * forward * tensor);

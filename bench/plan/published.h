@@ -56,7 +56,7 @@ std::string chip_of(const Gpu& gpu);
 /// products, or where products were measured the part that a long run keeps.
 double& fitted_share(Gpu& gpu);
 
-/// Those numbers by chip. They belong to the clusters' descriptions.
+/// The fitted shares by chip_of(), for the clusters' descriptions.
 using MatmulShares = std::map<std::string, double>;
 
 Prediction predict(

@@ -29,7 +29,7 @@ class DistributedDataParallel {
   struct Options {
     /// Gradients that travel together, in elements; 0: chosen by the model.
     std::int64_t bucket_elements = 0;
-    /// As in InitializeOptions.
+    /// The promise of InitializeOptions::same_use_in_all_passes.
     bool same_use_in_all_passes = false;
   };
 

@@ -113,9 +113,9 @@ Schedule with_messages(
     const std::vector<std::vector<Pass>>& orders,
     int chunks = 1);
 
-/// The same passes, and every message asked for when it has been sent. For
-/// receivers that wait until a message is announced: beside a pass that they
-/// have not queued yet, nothing could arrive.
+/// Returns a schedule of the same passes in which every message is asked for
+/// after the passes of the time when it is sent. It suits hosts that wait for
+/// the announcement of each message before they queue the next pass.
 Schedule with_late_messages(const Schedule& schedule);
 
 /// A chart for people: one line per stage, one column per pass, as if all

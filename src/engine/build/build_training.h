@@ -20,7 +20,7 @@ struct TrainingRequest {
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
   /// Null: the optimizer that the configuration names.
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;
-  /// As in InitializeOptions.
+  /// The promise of InitializeOptions::same_use_in_all_passes.
   bool same_use_in_all_passes = false;
 };
 

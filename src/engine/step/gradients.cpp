@@ -191,8 +191,8 @@ void Gradients::measure_on_time() {
       at::cat({squares, at::full({1}, late, squares.options())}));
 }
 
-/// The same on all ranks, after measure_on_time(). Waits for the GPU where a
-/// rank may have latecomers that only it knows of.
+/// Returns true if any rank has latecomers, on all ranks alike. Comes after
+/// measure_on_time(), and waits for the GPU where only one rank may know.
 bool Gradients::any_latecomers() const {
   if (!trained_.reducer->may_have_latecomers()) {
     return false;

@@ -82,7 +82,7 @@ __device__ inline Biases read_biases(
   return biases;
 }
 
-/// Those that the thread adds to its sums of 8 columns.
+/// Returns the two biases that the thread adds to its sums of 8 columns.
 __device__ inline std::uint32_t bias_of(
     const Biases& biases,
     int eight,

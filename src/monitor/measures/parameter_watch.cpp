@@ -20,8 +20,8 @@ struct Standing {
   Module module;
 };
 
-/// What is known while a ParameterWatch lives. libtorch takes plain functions
-/// as callbacks.
+/// The tensors and operators that a living ParameterWatch knows of. They are
+/// global because libtorch takes plain functions as callbacks.
 struct Watched {
   std::mutex mutex{};
   std::unordered_map<const c10::TensorImpl*, Standing> tensors{};

@@ -16,7 +16,7 @@ struct ProfiledEvent {
     other,  ///< such as a call of CUDA's driver, which has numbers of its own
   };
   Kind kind = Kind::other;
-  /// Of an operator or scope its id; those of other kinds repeat these ids.
+  /// The event. Its id is its own only if it is an operator or a scope.
   TracedEvent event{};
   std::uint64_t started_by = 0; ///< of a kernel: the operator's id; 0: none
 };
